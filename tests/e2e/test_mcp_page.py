@@ -13,7 +13,7 @@ from tests.fixtures.stack import World, platform
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "mcp.md").read_text()
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+BLOCKS: list[tuple[str, str]] = re.findall(r"^```(\w+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 PROGRAM = f"[{sys.executable}, -P, -m, tests.fixtures.mcp_server]\n    environment: {{PYTHONPATH: {ROOT}}}"
 
 
