@@ -114,7 +114,8 @@ async def test_a_graph_calls_tools_of_mcp_servers(desk: Desk, tmp_path: Path) ->
     for agent in ("desk", "blocking_desk"):
         run, output = await called(desk, "tickets_search", agent=agent, words="login")
         assert run.state == runs_pb2.RUN_STATE_SUCCEEDED, run.error
-        assert output["messages"][-1]["content"] == "Fix login"
+        # What a tool says is data: no instruction, and of nobody but that tool.
+        assert (output["messages"][-1]["type"], output["messages"][-1]["content"]) == ("tool", "Fix login")
         assert output["offered"] == [
             "notes_search",
             "private_search",
@@ -132,6 +133,33 @@ async def test_a_graph_calls_tools_of_mcp_servers(desk: Desk, tmp_path: Path) ->
     assert (status, "tickets_add_note" in said, "at least once" in said) == (0, True, True)
     run, _ = await called(desk, "tickets_search", words="login")
     assert "at least once" not in (await signalbox(desk.platform, tmp_path, ("27",), "explain", run.run_id))[1]
+
+
+@pytest.mark.parametrize("service", ["runtime", "mcp_executor"])
+@pytest.mark.parametrize("tool", ["tickets_create", "tickets_add_note"])
+async def test_a_write_goes_on_when_who_makes_it_is_killed(desk: Desk, tmp_path: Path, service: str, tool: str) -> None:
+    tickets, text = desk.tickets.tickets, f"slow {service} {tool}"
+    tickets.held.clear()
+    tickets.hold.clear()
+    client = desk.platform.caller("27")
+    arguments = {"title" if tool == "tickets_create" else "text": text}
+    run = await client.create(asking("desk", tool=tool, arguments=arguments))
+    await tickets.held.wait()
+    killed = desk.platform.stack.service(service)
+    await killed.kill()
+    tickets.hold.set()
+    await killed.start()
+    async for _ in client.watch(run.run_id):
+        pass
+    run = await client.get(run.run_id)
+    assert run.state == runs_pb2.RUN_STATE_SUCCEEDED, run.error
+    status, said = await signalbox(desk.platform, tmp_path, ("27",), "explain", run.run_id)
+    if tool == "tickets_create":  # by its key, whoever asks again
+        assert (tickets.titles.count(text), status, "at least once" in said) == (1, 0, False)
+    else:
+        # What remembers it is the executor's process alone.
+        assert (status, "at least once" in said) == (0, True)
+        assert tickets.titles.count(text) == (1 if service == "runtime" else 2)
 
 
 async def answered(desk: Desk, run: runs_pb2.Run, subject: str, text: str) -> runs_pb2.Run:
