@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import sys
 from pathlib import Path
 
 from tests.fixtures.mcp_server import serving_tickets
+from tests.fixtures.page import blocks
 from tests.fixtures.stack import World, platform
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "mcp.md").read_text()
-BLOCKS: list[tuple[str, str]] = re.findall(r"^```(\w+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+PAGE = ROOT / "docs" / "mcp.md"
 PROGRAM = f"[{sys.executable}, -P, -m, tests.fixtures.mcp_server]\n    environment: {{PYTHONPATH: {ROOT}}}"
 
 
 def block(language: str, begin: str) -> str:
-    """The first block of a language that has these words."""
-    return next(text for found, text in BLOCKS if found == language and begin in text)
+    """The block of a language that has these words."""
+    [found] = [text for text in blocks([language], PAGE) if begin in text]
+    return found
 
 
 async def shell(command: str, folder: Path, **environment: str) -> tuple[int, str]:
@@ -45,7 +45,7 @@ async def test_tools_of_servers_are_shown_and_accepted(tmp_path: Path) -> None:
             assert words in given
             given = given.replace(words, here)
         (tmp_path / "servers.yaml").write_text(given)
-        show, accept, _ = block("sh", "mcp-tools").splitlines()
+        show, accept, _ = block("sh", "mcp-tools servers.yaml --accept").splitlines()
         status, said = await shell(show, tmp_path)
         assert (status, "tickets.create: new, writes" in said, "notes.search: new, reads" in said) == (1, True, True), (
             said

@@ -6,6 +6,8 @@ import json
 import re
 
 QUOTED_LENGTH = 1000
+# Of what an evaluator says is missing.
+MISSING_SHOWN = 20
 # What ends a line for some readers and not for others, compilers among them.
 _SEPARATORS = re.compile("[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 # A carriage return that only belongs to the end of a line.

@@ -55,11 +55,11 @@ class Callers:
     def acting(self, context: Context) -> Acting:
         """Returns who calls, or for whom a batch's token is. Raises as `caller` does."""
         token = self._token(context)
-        if self._batches is None:
-            return Acting(self.verifier.verify(token))
         try:
             return Acting(self.verifier.verify(token))
         except TokenInvalid:
+            if self._batches is None:
+                raise
             claims = self._batches.verify(token)
             return Acting(claims.caller, claims.batch_id)
 

@@ -1,4 +1,4 @@
-"""What docs/operations.md gives as values the chart takes; and who has a secret, as its table says."""
+"""What docs/operations.md and docs/mcp.md give as values the chart takes; and who has a secret, as its table says."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ ALL_SECRETS: dict[str, Any] = {
         }
     ],
 }
-VALUES = [yaml.safe_load(block) for block in blocks(["yaml"])]
+OF_MCP = [block for block in blocks(["yaml"], ROOT / "docs" / "mcp.md") if block.startswith("services:")]
+VALUES = [yaml.safe_load(block) for block in (*blocks(["yaml"]), *OF_MCP)]
 RETENTION = TypeAdapter(dict[str, RetentionPolicy])
 
 

@@ -15,7 +15,7 @@ from services.runtime.agents.code_review.code_tools import CodeTools
 from services.runtime.agents.code_review.draft import NEEDS_REVIEW as UNSETTLED
 from services.runtime.agents.code_review.finding import language_of
 from services.runtime.agents.code_review.snippets import checked_finding
-from services.runtime.agents.quoting import cut
+from services.runtime.agents.quoting import MISSING_SHOWN, cut
 from services.runtime.agents.sast_investigation.checklist import Checklists
 from services.runtime.agents.sast_investigation.policy import SastInvestigationPolicy
 from services.runtime.agents.sast_investigation.research import Research
@@ -26,8 +26,6 @@ from services.runtime.calls.chat_model import ChatModel
 from services.runtime.calls.evaluator_client import EvaluatorClient, outcome_word
 from services.runtime.routing.run_context import NodeContext
 from services.runtime.routing.state import COMPLETED, IN_PROGRESS, NEEDS_REVIEW, NOTHING_SPENT
-
-MISSING_SHOWN = 20
 
 
 class SastInvestigationNodes:

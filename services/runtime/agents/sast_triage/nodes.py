@@ -22,7 +22,7 @@ from services.runtime.agents.code_review.draft import verdict_word
 from services.runtime.agents.code_review.finding import described
 from services.runtime.agents.code_review.snippets import checked_finding
 from services.runtime.agents.context_budget import ask_within
-from services.runtime.agents.quoting import cut
+from services.runtime.agents.quoting import MISSING_SHOWN, cut
 from services.runtime.agents.refusals import NOT_RUN, TOOL_NAME_LENGTH, refusal, unknown_tool
 from services.runtime.agents.sast_triage.policy import SastTriagePolicy
 from services.runtime.agents.sast_triage.routing import ANALYZE_ISSUE, TOOL_CALL, TOOLS, make_routers, repeats
@@ -34,7 +34,6 @@ from services.runtime.routing.run_context import NodeContext
 from services.runtime.routing.state import COMPLETED, IN_PROGRESS, NEEDS_REVIEW, Status
 
 SYMBOLS_SHOWN = 100
-MISSING_SHOWN = 20
 ANALYZE_FUNCTION: dict[str, Any] = {
     "type": "function",
     "function": {
