@@ -24,6 +24,8 @@ from services.mcp_executor.settings import McpExecutorSettings, accepted_beside
 from services.mcp_executor.tool_server import ToolServer
 
 OK, NOT_ACCEPTED, WRONG_INPUT = 0, 1, 2
+# A program may fetch itself first, and no run waits for it here.
+CONNECT_TIMEOUT_S = 60.0
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -88,6 +90,7 @@ async def _asked(name: str, server: McpServer, token_file: Path | None) -> dict[
         server = server.model_copy(update={"token_file": token_file, "token_exchange": None})
     settings = McpExecutorSettings.model_construct(
         **{key: each.default for key, each in McpExecutorSettings.model_fields.items() if not each.is_required()}
+        | {"mcp_connect_timeout_s": CONNECT_TIMEOUT_S}
     )
     there = ToolServer(name, server, {}, settings)
     try:
