@@ -16,18 +16,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
-from langchain_core.runnables.config import run_in_executor, var_child_runnable_config
-from langgraph._internal._config import patch_configurable, recast_checkpoint_ns
-from langgraph._internal._constants import (
-    CONF,
-    CONFIG_KEY_CHECKPOINT_MAP,
-    CONFIG_KEY_CHECKPOINT_NS,
-    CONFIG_KEY_CHECKPOINTER,
-    CONFIG_KEY_READ,
-    CONFIG_KEY_RESUMING,
-    CONFIG_KEY_SEND,
-    CONFIG_KEY_TASK_ID,
-)
+from langchain_core.runnables.config import run_in_executor
+from langgraph._internal._constants import CONF, CONFIG_KEY_READ, CONFIG_KEY_SEND, CONFIG_KEY_TASK_ID
 from langgraph._internal._runnable import RunnableCallable
 from langgraph.channels import EphemeralValue, Topic
 from langgraph.checkpoint.serde.base import SerializerProtocol
@@ -44,8 +34,10 @@ from services.kit.telemetry.names import ATTRIBUTE_PREFIX, NODE, RUN_ID
 from services.kit.telemetry.tracing import tracer
 from services.runtime.calls.recording import current_recording
 from services.runtime.errors import ClaimLost, DatabaseAway, NodeTimedOut
+from services.runtime.hosted.cached_steps import StepCache
 from services.runtime.hosted.containment import contained
 from services.runtime.hosted.facts import Reads, choice_of_model, facts_of, forget, recorded
+from services.runtime.hosted.inner_graphs import anew_unless_begun
 from services.runtime.hosted.lifting.lifted import (
     CODE,
     INSIDE,
@@ -108,7 +100,7 @@ class _Adapter:
         builder._node_defaults = type(builder._node_defaults)()
         made = builder.compile(
             checkpointer=None if graph.checkpointer not in (True, False) else graph.checkpointer,
-            cache=graph.cache,
+            cache=None if graph.cache is None else StepCache(graph.cache, STEPS_CHANNEL, self.agent),
             name=graph.name,
         )
         # Beside the channels of the state: nothing that the graph reads, writes or gives back knows of it.
@@ -182,6 +174,8 @@ class _Node(Runnable[Any, Any]):
         self._is_graph = is_graph
         self._source = source
         self.name = inner.get_name()
+        # By these a cache that several graphs share tells nodes apart.
+        self.__module__, self.__qualname__ = adapter.agent, place
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002
         """Runs the node, unrecorded: the platform runs graphs asynchronously."""
@@ -221,7 +215,7 @@ class _Node(Runnable[Any, Any]):
         return result
 
     async def _run(self, session: HostedSession, given: Any, config: RunnableConfig, **kwargs: Any) -> Any:
-        config = await _anew_unless_begun(config)
+        config = await anew_unless_begun(config)
         if self._is_graph:
             return await self.inner.ainvoke(given, config, **kwargs)
         if session.replayed is not None:
@@ -329,6 +323,7 @@ class _Stopping(Runnable[Any, Any]):
     def __init__(self, node: _Node, name: str, stops: _Stops) -> None:
         self.node = node
         self.name = node.name
+        self.__module__, self.__qualname__ = node.__module__, node.__qualname__
         self._node_name = name
         self._stops = stops
 
@@ -549,29 +544,13 @@ def _with_state(result: Any, given: Any, state: Any) -> Any:
     """Returns a result that sends the state itself where it sends the one that was read."""
     if isinstance(result, list | tuple):
         return [_with_state(each, given, state) for each in result]
-    return Send(result.node, state) if isinstance(result, Send) and result.arg is given else result
+    return _sent(result, state) if isinstance(result, Send) and result.arg is given else result
 
 
-async def _anew_unless_begun(config: RunnableConfig) -> RunnableConfig:
-    """Has a graph inside that keeps its state take its input, unless it has begun on it.
-
-    LangGraph has one go on that is called when a run goes on, from the latest checkpoint that it has; where the process
-    ended before it had put one, that is of an earlier call, and the input of this one would be lost.
-    """
-    given = config[CONF]
-    if not given.get(CONFIG_KEY_RESUMING):
-        return config
-    place = {
-        "thread_id": given.get("thread_id"),
-        CONFIG_KEY_CHECKPOINT_NS: recast_checkpoint_ns(given[CONFIG_KEY_CHECKPOINT_NS]),
-    }
-    latest = await given[CONFIG_KEY_CHECKPOINTER].aget_tuple({CONF: place})
-    if latest is None or latest.metadata.get("parents") == given.get(CONFIG_KEY_CHECKPOINT_MAP):
-        return config
-    anew = patch_configurable(config, {CONFIG_KEY_RESUMING: False})
-    # For one that a node calls itself, which is given its config by no one.
-    var_child_runnable_config.set(anew)
-    return anew
+def _sent(packet: Send, state: Any) -> Send:
+    sent = copy(packet)
+    sent.arg = state
+    return sent
 
 
 def _write(config: RunnableConfig, records: Sequence[StepRecord]) -> None:

@@ -16,11 +16,12 @@ import pytest_asyncio
 import signalbox
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.runnables import RunnableConfig
+from langgraph.cache.memory import InMemoryCache
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import NodeError
 from langgraph.graph import START, StateGraph
 from langgraph.managed import RemainingSteps
-from langgraph.types import Command, interrupt
+from langgraph.types import CachePolicy, Command, RetryPolicy, Send, interrupt
 from pydantic import BaseModel, Field, field_validator
 
 from services.kit.errors import InvalidRequest
@@ -422,6 +423,74 @@ async def test_attempts_of_a_node_that_is_retried_are_paid_for(replica: HostedRe
     run = await replica.run("mended", {})
     assert (run.state, run.spend["model_calls"]) == (RunState.SUCCEEDED, 2)
     assert await replica.steps(run) == ["try"]
+
+
+async def test_a_node_is_tried_again_in_a_graph_that_keeps_no_checkpoints(platform_dsn: str) -> None:
+    tries: list[str] = []
+
+    def refuse_once(state: Answers) -> dict[str, Any]:
+        del state
+        tries.append("one")
+        if len(tries) == 1:
+            raise ConnectionError("as asked")
+        return {"answers": [1]}
+
+    inside = StateGraph(Answers)
+    inside.add_node("one", refuse_once, retry_policy=RetryPolicy(max_attempts=2, initial_interval=0.01))
+    around = StateGraph(Answers).add_node("inside", inside.add_edge(START, "one").compile(checkpointer=False))
+    async with hosted_replica(platform_dsn, loaded("again", around.add_edge(START, "inside"))) as replica:
+        run = await replica.run("again", {"answers": []})
+    assert (run.state, output_of(run), len(tries)) == (RunState.SUCCEEDED, {"answers": [1]}, 2), run.error
+
+
+async def test_a_packet_keeps_the_limit_of_its_own(platform_dsn: str) -> None:
+    async def wait(state: Answers) -> dict[str, Any]:
+        await asyncio.Event().wait()
+        return {"answers": state["answers"]}
+
+    graph = StateGraph(Answers).add_node("wait", wait)
+    graph.add_conditional_edges(START, lambda state: [Send("wait", state, timeout=0.05)], ["wait"])
+    async with hosted_replica(platform_dsn, loaded("packet", graph)) as replica:
+        run = await replica.run("packet", {"answers": []})
+    assert (run.state, run.stop_reason) == (RunState.FAILED, "node_failed")
+    assert "NodeTimeoutError" in run.error
+
+
+async def test_what_is_taken_from_a_cache_is_a_step_of_its_run_that_cost_nothing(platform_dsn: str) -> None:
+    model, cache = FakeListChatModel(responses=["It is done."]), InMemoryCache[Any]()
+
+    def answering(words: str) -> StateGraph[Any, Any, Any, Any]:
+        async def ask(state: Answers) -> dict[str, Any]:
+            del state
+            return {"answers": [f"{words} {(await model.ainvoke('?')).content}"]}
+
+        def leave(state: Answers) -> dict[str, Any]:
+            del state
+            return {"answers": []}
+
+        graph = StateGraph(Answers).add_node("ask", ask, cache_policy=CachePolicy()).add_node("leave", leave)
+        graph.add_edge(START, "ask")
+        return graph.add_conditional_edges(
+            "ask", lambda state: "leave" if state["answers"] else "ask", ["leave", "ask"]
+        )
+
+    # One cache of both, as a folder may have it.
+    graphs = [loaded(words, answering(words).compile(cache=cache)) for words in ("well", "so")]
+    runs = []
+    async with hosted_replica(platform_dsn, *graphs) as replica:
+        for name in ("well", "well", "so"):
+            run = await replica.run(name, {"answers": []})
+            assert await replica.steps(run) == ["ask", "leave"], run.error
+            [decision] = await replica.decisions(run)
+            runs.append((output_of(run)["answers"], run.spend["model_calls"], decision))
+    assert [(answers, calls) for answers, calls, _ in runs] == [
+        (["well It is done."], 1),
+        (["well It is done."], 0),
+        (["so It is done."], 1),
+    ]
+    assert len({decision["decision_id"] for _, _, decision in runs}) == 3
+    remarks = [decision["decided"].get("remark", "") for _, _, decision in runs]
+    assert ["from the graph's cache" in each for each in remarks] == [False, True, False]
 
 
 async def test_state_that_nobody_could_read_again_is_refused_when_it_is_saved(replica: HostedReplica) -> None:

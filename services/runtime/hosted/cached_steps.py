@@ -1,0 +1,79 @@
+"""Results of nodes that a graph takes from its cache: the step is this run's own, and cost nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from uuid import uuid4
+
+from langgraph.cache.base import BaseCache, FullKey, Namespace
+from opentelemetry import trace
+
+from services.kit.telemetry.tracing import trace_ids
+from services.runtime.routing.recorder import DECISIONS, DecidedRecord, DecisionRecord, StepRecord
+
+CACHED: Final = "the node's result is from the graph's cache"
+Writes = Sequence[tuple[str, Any]]
+
+
+class StepCache(BaseCache[Writes]):
+    """A graph's cache, which keeps what nodes write with the records of their steps: here without what those cost."""
+
+    def __init__(self, cache: BaseCache[Writes], steps_channel: str, agent: str) -> None:
+        super().__init__(serde=cache.serde)
+        self._cache = cache
+        self._channel = steps_channel
+        self._agent = agent
+
+    def get(self, keys: Sequence[FullKey]) -> dict[FullKey, Writes]:
+        """Returns what is kept, with records of this run's own."""
+        return {key: self._renewed(writes) for key, writes in self._cache.get(keys).items()}
+
+    async def aget(self, keys: Sequence[FullKey]) -> dict[FullKey, Writes]:
+        """Returns what is kept, with records of this run's own."""
+        return {key: self._renewed(writes) for key, writes in (await self._cache.aget(keys)).items()}
+
+    def set(self, pairs: Mapping[FullKey, tuple[Writes, int | None]]) -> None:
+        """Keeps what nodes have written."""
+        self._cache.set({key: (self._kept(writes), ttl) for key, (writes, ttl) in pairs.items()})
+
+    async def aset(self, pairs: Mapping[FullKey, tuple[Writes, int | None]]) -> None:
+        """Keeps what nodes have written."""
+        await self._cache.aset({key: (self._kept(writes), ttl) for key, (writes, ttl) in pairs.items()})
+
+    def clear(self, namespaces: Sequence[Namespace] | None = None) -> None:
+        """Forgets all, or what is of some namespaces."""
+        self._cache.clear(namespaces)
+
+    async def aclear(self, namespaces: Sequence[Namespace] | None = None) -> None:
+        """Forgets all, or what is of some namespaces."""
+        await self._cache.aclear(namespaces)
+
+    def _kept(self, writes: Writes) -> Writes:
+        return [(channel, _without_cost(value) if channel == self._channel else value) for channel, value in writes]
+
+    def _renewed(self, writes: Writes) -> Writes:
+        return [(channel, self._of_now(value) if channel == self._channel else value) for channel, value in writes]
+
+    def _of_now(self, kept: StepRecord) -> StepRecord:
+        decision = kept["decision"]
+        return StepRecord(**{**kept, "ended_at": time.time(), "decision": decision and self._made_anew(decision)})
+
+    def _made_anew(self, kept: DecisionRecord) -> DecisionRecord:
+        """Returns a decision as this run's: a ledger has none twice."""
+        DECISIONS.labels(self._agent, kept["router"], kept["rule"], kept["destination"]).inc()
+        trace_id, span_id = trace_ids(trace.get_current_span())
+        decided = kept["decided"]
+        remark = "; ".join(filter(None, (decided.get("remark"), CACHED)))
+        made = DecisionRecord(**{**kept, "decision_id": uuid4().hex, "trace_id": trace_id, "span_id": span_id})
+        made["decided"] = DecidedRecord(**{**decided, "remark": remark})
+        return made
+
+
+def _without_cost(record: StepRecord) -> StepRecord:
+    kept = StepRecord(**{**record, "calls": [], "elapsed_ms": 0.0})
+    # It is no task of a run that takes it, and that run's store has nothing of it.
+    kept.pop("task", None)
+    kept.pop("stored", None)
+    return kept
