@@ -63,15 +63,33 @@ def test_an_alert_says_what_it_is_and_where_to_read_on(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in ALERT_NAMES if "console_url" in rules()[name]["annotations"]])
 def test_the_console_has_the_filter_that_an_alert_leads_to(name: str) -> None:
     """A label is known when the alert fires; a time, a state and a field are known now."""
-    where = urlsplit(rules()[name]["annotations"]["console_url"])
+    address = re.sub(r"\{\{ \(query[^}]+\}\}", "2026-03-02T09:30Z", rules()[name]["annotations"]["console_url"])
+    where = urlsplit(address)
     filters = Filters.of(QueryParams(where.query), PAGES[where.path])
     if "state" in filters.texts:
         filters.state("state")
-    if "since" in filters.texts:
-        filters.time("since")
+    since, until = (filters.time(each) if each in filters.texts else None for each in ("since", "until"))
     assert filters.problems == {}
+    assert (since is None) == (until is None), "as of the alert, and not of when somebody reads it"
+    assert since is None or until is None or since.seconds < until.seconds
     labels = set(re.findall(r"\$labels\.(\w+)", where.query))
     assert all(f"by ({label})" in rules()[name]["expr"] for label in labels)
+
+
+@needs_promtool
+def test_the_console_is_asked_of_the_time_of_the_alert(tmp_path: Path) -> None:
+    url = rules()["SignalboxSuccessBurnsFast"]["annotations"]["console_url"]
+    rule = {"alert": "Failing", "expr": "vector(1)", "annotations": {"console_url": url}}
+    (tmp_path / "rules.json").write_text(json.dumps({"groups": [{"name": "signalbox", "rules": [rule]}]}))
+    told = url.partition("/runs?")[0] + "/runs?state=failed&since=1h+before+1970-01-01T00:05Z&until=1970-01-01T00:05Z"
+    expected = {"eval_time": "5m", "alertname": "Failing", "exp_alerts": [{"exp_annotations": {"console_url": told}}]}
+    unit = {"rule_files": ["rules.json"], "tests": [{"interval": "1m", "alert_rule_test": [expected]}]}
+    (tmp_path / "unit.json").write_text(json.dumps(unit))
+    done = subprocess.run(
+        ["promtool", "test", "rules", "unit.json"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @alerts

@@ -73,11 +73,15 @@ def moment(timestamp: Timestamp) -> str:
 def parse_moment(text: str, now: datetime | None = None) -> Timestamp:
     """The time of a text such as `2026-03-02T09:30`, `2h` (so long before now) or `yesterday` (its beginning).
 
+    `2h before 2026-03-02T09:30Z` is so long before that time, as links of alerts have it.
+
     What names no offset from UTC is in this machine's zone, as `moment` shows times. Raises ValueError.
     """
     stamp = Timestamp()
     try:
-        stamp.FromDatetime(_past(text.strip().lower(), now or datetime.now(UTC)) or _instant(text))
+        span, before, moment_text = text.partition(" before ")
+        at = _instant(moment_text) if before else now or datetime.now(UTC)
+        stamp.FromDatetime(_past(span.strip().lower(), at) or _instant(text))
     except (ValueError, OverflowError) as error:
         raise ValueError(f"{text!r} is not a time: give {A_MOMENT}") from error
     return stamp

@@ -66,6 +66,7 @@ async def test_a_time_is_local_unless_it_says_its_offset(given: str, asked: str)
         ("2d", "2026-02-28T00:30:00Z"),
         ("today", "2026-03-01T15:00:00Z"),
         ("Yesterday", "2026-02-28T15:00:00Z"),
+        ("1h before 2026-01-02T03:04Z", "2026-01-02T02:04:00Z"),
     ],
 )
 def test_a_time_may_be_said_from_now(given: str, since: str, monkeypatch: pytest.MonkeyPatch) -> None:
