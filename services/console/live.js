@@ -14,7 +14,10 @@
     live.textContent = words;
   }
   function offer(link) {
-    if (link) document.getElementById("live").append(" ", document.importNode(link, true));
+    if (!link) return;
+    const login = document.importNode(link, true);
+    login.setAttribute("href", `${link.getAttribute("href")}?${new URLSearchParams({ from: location.pathname + location.search })}`);
+    document.getElementById("live").append(" ", login);
   }
   function plan(after_ms) {
     if (!planned) planned = setTimeout(() => { planned = 0; refresh(); }, after_ms);

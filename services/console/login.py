@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import jwt
 from starlette.requests import Request
@@ -22,7 +22,7 @@ from services.console.errors import AskedFromElsewhere, ConsoleError, IssuerAway
 from services.console.issuer import ASSUMED_LIFE_S, Begun, Issuer, RenewalRefused
 from services.console.sessions import PART_CHARACTERS, Seal, Session, SessionCookies, SessionTooLarge, cookie
 from services.console.showing import error_page, logged_out_page
-from services.console.site import READING, Site, guarded, place_of
+from services.console.site import READING, Site, guarded, local_place, place_of
 from services.console.team_caller import TeamCaller, name_in, serving_caller
 from services.kit.identity.signed_tokens import MAX_TOKEN_LENGTH
 from services.kit.telemetry.logs import get_logger
@@ -124,7 +124,9 @@ class LoginEntrance:
         return error_page(NotLoggedIn("There is no session, or it has ended."), has_entered=False, login=LOGIN)
 
     async def _log_in(self, request: Request) -> Response:
-        return await self._begin(request, "")
+        """Begins a login that comes back to the page that led here, where it says which that is."""
+        path, _, query = request.query_params.get("from", "").partition("?")
+        return await self._begin(request, local_place(unquote(path), query) if path else "")
 
     async def _begin(self, request: Request, place: str) -> Response:
         begun = await self._issuer.begin()

@@ -75,10 +75,13 @@ def guarded(send: Send, cookies: Callable[[], Collection[str]] = tuple) -> Send:
 
 def place_of(request: Request) -> str:
     """Returns what was asked for as an address of this site, whatever slashes it begins with; empty if it wrote."""
-    if request.method not in READING:
-        return ""
-    path = "/" + quote(request.url.path.lstrip("/\\"))
-    return f"{path}?{request.url.query}" if request.url.query else path
+    return local_place(request.url.path, request.url.query) if request.method in READING else ""
+
+
+def local_place(path: str, query: str = "") -> str:
+    """Returns an address of this site and of no other, whatever slashes a path begins with."""
+    path = "/" + quote(path.lstrip("/\\"))
+    return f"{path}?{query}" if query else path
 
 
 def _add_headers(message: MutableMapping[str, Any], cookies: Collection[str]) -> None:

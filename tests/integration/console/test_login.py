@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import grpc
 import httpx
@@ -108,6 +108,23 @@ async def test_nobody_is_led_elsewhere_after_the_login(console: TeamConsole, pat
         assert httpx.URL(console.base).join(place).host == "localhost"
         assert place[1:2] not in ("/", "\\")
         assert parse_qs(urlsplit(led.headers["location"]).query)["redirect_uri"] == [f"{console.base}/callback"]
+
+
+@pytest.mark.parametrize(
+    ("page", "place"),
+    [
+        (f"/runs/{RUN_ID}?x=1", f"/runs/{RUN_ID}?x=1"),
+        ("//evil.example/", "/evil.example/"),
+        ("https://evil.example", "/https%3A//evil.example"),
+        ("/%5Cevil.example", "/evil.example"),
+        ("", "/runs"),
+    ],
+)
+async def test_a_login_that_a_page_leads_to_comes_back_to_it(console: TeamConsole, page: str, place: str) -> None:
+    async with console.stranger() as client:
+        login = f"{console.base}/login?{urlencode({'from': page})}"
+        back = await console.sent_back(client, "ann", login)
+        assert (await client.get(back)).headers["location"] == place
 
 
 async def test_a_login_that_this_browser_has_not_begun_ends_nowhere(console: TeamConsole) -> None:

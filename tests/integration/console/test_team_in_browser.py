@@ -42,7 +42,7 @@ async def test_a_page_whose_session_has_ended_says_so_and_asks_no_more(tmp_path:
             while "You are not logged in" not in await page.locator("#live").inner_text():
                 await context.clear_cookies()  # again: an answer that was under way may have renewed the session
                 await page.wait_for_timeout(100)
-        await expect(page.locator("#live a")).to_have_attribute("href", "/login")
+        await expect(page.locator("#live a")).to_have_attribute("href", f"/login?from=%2Fruns%2F{RUN_ID}")
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
         await page.wait_for_timeout(5000)  # longer than between two tries
