@@ -24,6 +24,15 @@ PART_BYTES = 2 * 1024 * 1024
 # How long a watch that nobody serves is tried again, without news in between.
 PATIENCE_S = 60.0
 PAUSE_S = 0.5
+# The states in which a batch is over, and those of items that can be run again.
+OVER = frozenset({batches_pb2.BATCH_STATE_ENDED, batches_pb2.BATCH_STATE_CANCELLED})
+FAILED_ITEMS = frozenset(
+    {
+        batches_pb2.BATCH_ITEM_STATE_FAILED,
+        batches_pb2.BATCH_ITEM_STATE_REFUSED,
+        batches_pb2.BATCH_ITEM_STATE_CANCELLED,
+    }
+)
 T = TypeVar("T")
 _AGAIN = frozenset(
     {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL}
@@ -68,12 +77,12 @@ class BatchClient:
             after = max(after, told.item_ended.sequence)
             yield told
 
-    async def items(self, batch_id: str) -> AsyncIterator[batches_pb2.BatchItem]:
-        """Yields the items of a batch in their order, each with its run as it ended."""
+    async def items(self, batch_id: str, *, with_inputs: bool = False) -> AsyncIterator[batches_pb2.BatchItem]:
+        """Yields the items of a batch in their order, each with its run as it ended, and with its input if asked."""
         after = 0
 
         async def once() -> AsyncIterator[batches_pb2.BatchItem]:
-            request = batches_pb2.ExportBatchRequest(batch_id=batch_id, after_number=after)
+            request = batches_pb2.ExportBatchRequest(batch_id=batch_id, after_number=after, with_inputs=with_inputs)
             async for response in self._stub.ExportBatch(request, metadata=self._metadata):
                 yield response.item
 
@@ -103,6 +112,10 @@ class BatchClient:
         request = batches_pb2.RetryBatchRequest(batch_id=batch_id)
         return int((await self._call(self._stub.RetryBatch, request)).retried_count)
 
+    async def delete(self, batch_id: str) -> None:
+        """Deletes a batch that is not under way."""
+        await self._call(self._stub.DeleteBatch, batches_pb2.DeleteBatchRequest(batch_id=batch_id))
+
     async def _again(self, once: Callable[[], AsyncIterator[T]]) -> AsyncIterator[T]:
         """Yields what a stream says, taken up again where it was cut."""
         waited_s = 0.0
@@ -128,7 +141,7 @@ class BatchClient:
     def _worded(self, error: grpc.aio.AioRpcError) -> CliError:
         code = error_detail(error).code
         if code is grpc.StatusCode.UNIMPLEMENTED:
-            hint = "`signalbox up --batches` starts one; in a cluster, services.batches.enabled=true"
+            hint = "`signalbox up` starts one; in a cluster, services.batches.enabled=true"
             return CliError("this platform has no service for batches", hint=hint, code=ExitCode.REFUSED)
         worded = from_rpc(error, self._address)
         if code in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION):

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from google.protobuf.json_format import MessageToDict
-from signalbox.v1 import batches_pb2
+from signalbox.v1 import batches_pb2, sast_pb2
 
 from services.kit.outcome import Outcome
 
-COLUMNS: Final = ("number", "key", "state", "outcome", "stop_reason", "error", "run_id", "output")
+COLUMNS: Final = (
+    "number", "key", "state", "settled_by", "truth", "outcome", "stop_reason", "error", "run_id", "output",
+)  # fmt: skip
 FORMS: Final = ("json", "csv")
 _STATE: Final = "BATCH_ITEM_STATE_"
 # With what a spreadsheet begins a formula (https://owasp.org/www-community/attacks/CSV_Injection).
@@ -31,15 +33,20 @@ class Form:
 
 def form_of(name: str, *, with_run_ids: bool) -> Form:
     """Returns a form of FORMS: JSON, an item a line, or CSV (RFC 4180)."""
-    columns = [column for column in COLUMNS if with_run_ids or column != "run_id"]
+    columns = columns_of(with_run_ids=with_run_ids)
     if name == "csv":
-        return Form(_row(columns), lambda item: _row([_cell(result_of(item)[column]) for column in columns]))
+        return Form(_row(columns), lambda item: _row([_safe(cell_of(result_of(item)[column])) for column in columns]))
 
     def as_json(item: batches_pb2.BatchItem) -> str:
         result = result_of(item)
         return json.dumps({column: result[column] for column in columns}, ensure_ascii=False, sort_keys=True) + "\n"
 
     return Form("", as_json)
+
+
+def columns_of(*, with_run_ids: bool) -> list[str]:
+    """Returns the columns of results, with or without ids of runs."""
+    return [column for column in COLUMNS if with_run_ids or column != "run_id"]
 
 
 def result_of(item: batches_pb2.BatchItem) -> dict[str, Any]:
@@ -50,6 +57,8 @@ def result_of(item: batches_pb2.BatchItem) -> dict[str, Any]:
         "number": item.number,
         "key": item.key,
         "state": batches_pb2.BatchItemState.Name(item.state).removeprefix(_STATE).lower(),
+        "settled_by": _word(batches_pb2.SettledBy.Name(item.settled_by), "SETTLED_BY_"),
+        "truth": _word(sast_pb2.Verdict.Name(item.truth), "VERDICT_"),
         "outcome": outcome.value if outcome else "",
         "stop_reason": run.stop_reason,
         "error": item.error or run.error,
@@ -58,14 +67,24 @@ def result_of(item: batches_pb2.BatchItem) -> dict[str, Any]:
     }
 
 
+def _word(name: str, prefix: str) -> str:
+    """Returns the word of an enum's value; empty for what is unspecified."""
+    word = name.removeprefix(prefix).lower()
+    return "" if word == "unspecified" else word
+
+
 def _row(cells: list[str]) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\r\n").writerow(cells)
     return text.getvalue()
 
 
-def _cell(value: Any) -> str:
+def cell_of(value: Any) -> str:
+    """Returns a value of a result as the text of a cell."""
     if value is None:
         return ""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def _safe(text: str) -> str:
     return f"'{text}" if text.startswith(_FORMULA) else text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +11,7 @@ import typer
 from rich.text import Text
 from signalbox.v1 import batches_pb2
 
-from services.cli.batch_client import BatchClient, open_batches
+from services.cli.batch_client import OVER, BatchClient, open_batches
 from services.cli.batch_results import FORMS, Form, form_of
 from services.cli.client import Connection
 from services.cli.errors import CliError
@@ -27,7 +29,8 @@ commands.add_typer(batches_command, name="batches")
 
 BatchId = Annotated[str, typer.Argument(metavar="BATCH", help="Its id.")]
 Watch = Annotated[bool, typer.Option("--watch/--no-watch", help="Follow it until it has ended.")]
-ENDED = frozenset({batches_pb2.BATCH_STATE_ENDED, batches_pb2.BATCH_STATE_CANCELLED})
+# Forms of whole files, which are written by `batch_exports`.
+FILE_FORMS = ("xlsx", "sarif", "html")
 _FAILED = frozenset({batches_pb2.BATCH_ITEM_STATE_FAILED, batches_pb2.BATCH_ITEM_STATE_REFUSED})
 
 
@@ -116,7 +119,12 @@ def retry_command(
 def export_command(
     context: typer.Context,
     batch: BatchId,
-    form: Annotated[str, typer.Option("--format", metavar="FORMAT", help="`json` (an item a line) or `csv`.")] = "json",
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format", metavar="FORMAT", help="`json` (an item a line), `csv` or `xlsx`; of findings `sarif`, `html`."
+        ),
+    ] = "json",
     output: Annotated[
         Path | None,
         typer.Option(metavar="FILE", dir_okay=False, help="Write to this file; JSON also goes to standard output."),
@@ -128,13 +136,25 @@ def export_command(
     roles: Roles = None,
 ) -> None:
     """Write the results of a batch, in the order of its items."""
-    if form not in FORMS:
-        raise typer.BadParameter(f"{form!r} is no format; there are {', '.join(FORMS)}", param_hint="--format")
+    if form not in (*FORMS, *FILE_FORMS):
+        known = ", ".join((*FORMS, *FILE_FORMS))
+        raise typer.BadParameter(f"{form!r} is no format; there are {known}", param_hint="--format")
     if form != "json" and output is None:
         raise typer.BadParameter(f"{form} is written to a file: name it", param_hint="--output")
     connection = context.obj.connection(subject, roles=roles)
+    if form in FILE_FORMS and output is not None:
+        writing = export_file(connection, batch, form, output, terminal, with_run_ids=not results_only)
+        run_command(writing, terminal)
+        return
     written = form_of(form, with_run_ids=not results_only)
     run_command(export(connection, batch, written, output, terminal), terminal)
+
+
+@batches_command.command("delete")
+def delete_command(context: typer.Context, batch: BatchId, subject: As = None, roles: Roles = None) -> None:
+    """Delete a batch of yours that has ended, with its results; its runs stay."""
+    connection = context.obj.connection(subject, roles=roles, must_name=True)
+    run_command(delete(connection, batch, terminal), terminal)
 
 
 async def create(
@@ -165,6 +185,10 @@ async def show(connection: Connection, batch_id: str, terminal: Terminal, *, as_
         terminal.json(batch)
     else:
         terminal.out.print(_table([batch]))
+        if batch.pace:
+            terminal.out.print(Text(f"{batch.pace} of {batch.max_runs} at once"))
+        if batch.HasField("scores"):
+            terminal.out.print(_scores(batch.scores))
         if batch.held_up_by:
             terminal.out.print(Text(f"held up by {printable(batch.held_up_by)}"), soft_wrap=True)
     return ExitCode.OK
@@ -211,18 +235,45 @@ async def export(
             async for item in batches.items(batch_id):
                 terminal.raw(escaped(form.line(item)))
             return ExitCode.OK
-        # Never half of a file under the name that was asked for.
-        part_file = output.with_name(f"{output.name}.part")
-        try:
-            with part_file.open("w", encoding="utf-8", newline="") as file:
-                file.write(form.head)
-                async for item in batches.items(batch_id):
-                    file.write(form.line(item))
-            part_file.replace(output)
-        finally:
-            part_file.unlink(missing_ok=True)
-    terminal.err.print(Text(f"written: {output}"))
+        with _written_whole(output, terminal) as part_file, part_file.open("w", encoding="utf-8", newline="") as file:
+            file.write(form.head)
+            async for item in batches.items(batch_id):
+                file.write(form.line(item))
     return ExitCode.OK
+
+
+async def export_file(
+    connection: Connection, batch_id: str, form: str, output: Path, terminal: Terminal, *, with_run_ids: bool
+) -> ExitCode:
+    """Writes results as a file of one of `FILE_FORMS`. Raises CliError, OSError."""
+    from services.cli.batch_exports import WRITERS  # what it imports takes longer than most commands
+
+    check_writable(output)
+    remove_older(output)
+    async with open_batches(connection) as batches:
+        with _written_whole(output, terminal) as part_file:
+            await WRITERS[form](batches.items(batch_id, with_inputs=True), part_file, with_run_ids=with_run_ids)
+    return ExitCode.OK
+
+
+async def delete(connection: Connection, batch_id: str, terminal: Terminal) -> ExitCode:
+    """Deletes a batch. Raises CliError."""
+    async with open_batches(connection) as batches:
+        await batches.delete(batch_id)
+    terminal.out.print("deleted", markup=False)
+    return ExitCode.OK
+
+
+@contextmanager
+def _written_whole(output: Path, terminal: Terminal) -> Iterator[Path]:
+    """Lends a file to write that becomes the one that was asked for at the end: never half of one under its name."""
+    part_file = output.with_name(f"{output.name}.part")
+    try:
+        yield part_file
+        part_file.replace(output)
+    finally:
+        part_file.unlink(missing_ok=True)
+    terminal.err.print(Text(f"written: {output}"))
 
 
 async def _follow(batches: BatchClient, batch_id: str, terminal: Terminal) -> ExitCode:
@@ -233,7 +284,7 @@ async def _follow(batches: BatchClient, batch_id: str, terminal: Terminal) -> Ex
                 last = told.batch
                 terminal.err.print(Text(_progress(last)), soft_wrap=True)
     finally:
-        if last.state not in ENDED:
+        if last.state not in OVER:
             go_on = f"the batch goes on without you: `signalbox batches watch {batch_id}` follows it"
             terminal.err.print(Text(f"{go_on}, `signalbox batches cancel {batch_id}` stops it"), soft_wrap=True)
     terminal.out.print(_table([last]))
@@ -257,6 +308,19 @@ def _table(batches: list[batches_pb2.Batch]) -> Listing:
         listing.add(
             batch.batch_id, batch.name, _state(batch), str(batch.item_count), _counts(batch), moment(batch.create_time)
         )
+    return listing
+
+
+def _scores(scores: batches_pb2.BatchScores) -> Listing:
+    right = ("precision", "recall", "F1", "found", "missed", "false", "review")
+    listing = Listing("rule", *right, right=right)
+    for each in (scores.total, *scores.by_rule):
+        shares = (
+            f"{getattr(each, name):.2f}" if each.HasField(name) else "n/a" for name in ("precision", "recall", "f1")
+        )
+        counts = each.true_positives, each.false_negatives, each.false_positives
+        review = each.review_vulnerable + each.review_harmless
+        listing.add(printable(each.rule_id) or "(all)", *shares, *map(str, counts), str(review))
     return listing
 
 

@@ -82,7 +82,7 @@ async def play_all(settings: CliSettings, folder: Path, terminal: Terminal) -> l
     """Plays every scene on a platform of its own; returns what was not as it should be."""
     async with AsyncExitStack() as running:
         with progress_on(terminal.err) as progress:
-            options = stack_options(settings, code_roots=(folder,))
+            options = stack_options(settings, code_roots=(folder,), batches=True)
             stack = await running.enter_async_context(LocalStack(options, report=progress.say))
         problems = [problem for scene in SCENES for problem in await play(scene, stack, folder, terminal)]
         problems += await play_replay(stack, terminal)

@@ -42,7 +42,7 @@ MEANINGS: Final = {
     ExitCode.TIMED_OUT: "the time given with --timeout is over; the run continues",
     ExitCode.FOUND: "a finding has a verdict that --fail-on names",
     ExitCode.GUARD_UNAVAILABLE: "the guard could not screen the question, so nothing was queried; ask again later",
-    ExitCode.INTERRUPTED: "Ctrl-C; runs and batches continue, but `investigate` and `triage` cancel runs of their own",
+    ExitCode.INTERRUPTED: "Ctrl-C; runs and batches continue",
     ExitCode.UNREAD: "the reader of the output closed it, as `head` does (SIGPIPE)",
 }
 

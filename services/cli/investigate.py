@@ -9,7 +9,7 @@ import typer
 
 from services.cli.client import Connection
 from services.cli.exit_codes import ExitCode
-from services.cli.findings_options import Commit, FailOn, Repository, RerunFailed
+from services.cli.findings_options import Commit, FailOn, Repository
 from services.cli.invocation import As, AsJson, Roles, terminal
 from services.cli.terminal import Terminal, run_command
 
@@ -38,26 +38,25 @@ def investigate_command(
     accept: Annotated[
         bool, typer.Option("--accept", help="Suppress false positives as accepted, not as under review.")
     ] = False,
-    concurrency: Annotated[int, typer.Option(min=1, max=256, help="Findings at once.")] = 8,
+    concurrency: Annotated[
+        int, typer.Option(min=0, max=1000, help="Most findings at once; 0: the platform's share.")
+    ] = 0,
     batch: Annotated[str, typer.Option(metavar="NAME", help="Start over, as a batch of this name.")] = "",
-    as_batch: Annotated[
-        bool, typer.Option("--as-batch", help="Have the platform run it as a batch, which goes on after Ctrl-C.")
-    ] = False,
     fail_on: FailOn = None,
-    again: RerunFailed = False,
+    again: Annotated[bool, typer.Option("--rerun-failed", help="Run failed findings again.")] = False,
     subject: As = None,
     roles: Roles = None,
     as_json: AsJson = False,
 ) -> None:
     """Investigate every finding of a static analyser's log: a verdict with evidence for each.
 
-    Each finding is a run of its own. Repeated within a day, the same command finds existing runs, follows those under
-    way and starts the missing ones; with --as-batch, it follows the batch of the same findings.
+    The platform runs them as one batch, which goes on after Ctrl-C. Given again with the same files, the command
+    follows that batch, and writes what it brings; `signalbox batches` shows and stops it.
     """
+    from services.cli.findings_batch import BatchPolicy
     from services.cli.investigation import Investigation  # what it imports takes longer than most commands
-    from services.findings.investigation.batch import BatchPolicy
 
-    policy = BatchPolicy(concurrency=concurrency, rerun_failed=again, label=batch)
+    policy = BatchPolicy(max_runs=concurrency, rerun_failed=again, name=batch)
     wanted = Investigation(
         log,
         repo,
@@ -72,7 +71,6 @@ def investigate_command(
         fail_on=tuple(fail_on or ()),
         policy=policy,
         accept=accept,
-        as_batch=as_batch,
     )
     run_command(investigate(context.obj.connection(subject, roles=roles), wanted, terminal), terminal)
 

@@ -2,42 +2,36 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from rich.text import Text
-from signalbox.v1 import runs_pb2, sast_pb2
+from signalbox.v1 import sast_pb2
 
 from services.cli.agents import graph_version
-from services.cli.batch_gateway import BatchGateway
-from services.cli.client import Connection, open_gateway
+from services.cli.client import Connection
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
-from services.cli.findings_batch import run_as_batch
+from services.cli.findings_batch import BatchPolicy, investigate_batch
 from services.cli.output_files import check_writable, remove_older, write_text
 from services.cli.summary_tables import as_tables
 from services.cli.terminal import Terminal
-from services.findings.investigation.batch import Batch, BatchPolicy, MakeInput
-from services.findings.investigation.batch_progress import view_on
 from services.findings.investigation.decisions import FindingDecision, decided_outcomes, read_decisions
 from services.findings.investigation.earlier import WrittenVerdict, carried_outcomes, read_earlier
 from services.findings.investigation.known import KnownFalsePositive, known_outcomes, read_known
 from services.findings.investigation.outcomes import unlocated, unusable
 from services.findings.investigation.repository import SourceCode, check_readable, open_source
-from services.findings.investigation.scores import score
 from services.findings.investigation.snippets import with_checked_snippets
-from services.findings.investigation.summary import Judged, Summary, as_data
+from services.findings.investigation.summary import Judged, Summary, as_data, scores_of
 from services.findings.investigation.truth import TruthEntry, match_truth, read_truth
 from services.findings.sarif.annotate import annotate
 from services.findings.sarif.documents import analysed_commits, read_document, repository_uri, write_json
 from services.findings.sarif.findings import LogResult, read_results
-from services.findings.sarif.outcome import Outcome, Source, Verdict
+from services.findings.sarif.outcome import Outcome, Verdict
 from services.findings.sarif.paths import RepositoryPaths
 
 
@@ -58,7 +52,6 @@ class Investigation:
     fail_on: tuple[Verdict, ...] = ()
     policy: BatchPolicy = field(default_factory=BatchPolicy)
     accept: bool = False
-    as_batch: bool = False
 
 
 @dataclass(frozen=True)
@@ -131,51 +124,22 @@ async def _judge(
     outcomes = {result.fingerprint: unusable(result) for result in material.findings if result.problem}
     outcomes |= {result.fingerprint: unlocated(result) for result in usable if not result.located}
     results = {result.fingerprint: result.result for result in usable}
-    outcomes |= known_outcomes(located, material.known, results, today)
-    outcomes |= decided_outcomes(located, material.decisions, results)
-    missing = [finding for finding in located if finding.fingerprint not in outcomes]
+    settled = known_outcomes(located, material.known, results, today)
+    settled |= decided_outcomes(located, material.decisions, results)
+    missing = [finding for finding in located if finding.fingerprint not in settled]
     if material.earlier and missing:
         rules = await graph_version(connection, "sast_investigation")
-        outcomes |= await carried_outcomes(missing, material.earlier, material.source, rules)
-    missing = [finding for finding in located if finding.fingerprint not in outcomes]
+        settled |= await carried_outcomes(missing, material.earlier, material.source, rules)
+    truth = match_truth(material.truth, located).labels if material.truth is not None else {}
     source = sast_pb2.CodeSource(repository=material.source.repository, commit=material.source.commit)
-    run = run_as_batch if wanted.as_batch else run_findings
-    outcomes |= await run(connection, missing, source, wanted.policy, terminal, make_input=investigation_input)
+    outcomes |= await investigate_batch(
+        connection, located, source, wanted.policy, terminal, settled=settled, truth=truth
+    )
     noted = {result.fingerprint: result.notes for result in usable if result.notes}
     return outcomes | {
         fingerprint: replace(outcomes[fingerprint], notes=tuple(dict.fromkeys(notes + outcomes[fingerprint].notes)))
         for fingerprint, notes in noted.items()
     }
-
-
-async def run_findings(
-    connection: Connection,
-    findings: Sequence[sast_pb2.Finding],
-    source: sast_pb2.CodeSource,
-    policy: BatchPolicy,
-    terminal: Terminal,
-    *,
-    make_input: MakeInput,
-) -> dict[str, Outcome]:
-    """Investigates findings on the platform; Ctrl-C cancels what runs. Raises CliError, FindingsError."""
-    if not findings:
-        return {}
-    async with open_gateway(connection) as gateway:
-        with view_on(terminal.err, len(findings)) as view:
-            batch = Batch(BatchGateway(gateway), source, policy, view, make_input)
-            try:
-                return await batch.run(findings)
-            except asyncio.CancelledError:
-                with suppress(TimeoutError):
-                    view.say(
-                        f"{await batch.cancel_active()} runs cancelled; given again, the command goes on from here"
-                    )
-                raise
-
-
-def investigation_input(finding: sast_pb2.Finding, source: sast_pb2.CodeSource) -> runs_pb2.RunInput:
-    """The input of a run of `sast_investigation`."""
-    return runs_pb2.RunInput(sast_investigation=sast_pb2.SastInvestigationInput(finding=finding, source=source))
 
 
 def _sum_up(material: _Material, outcomes: dict[str, Outcome]) -> Summary:
@@ -185,8 +149,7 @@ def _sum_up(material: _Material, outcomes: dict[str, Outcome]) -> Summary:
     scores = None
     if material.truth is not None:
         truth = match_truth(material.truth, [each.finding for each in judged])
-        # What a person decided says nothing about the models.
-        scores = score([each.outcome for each in judged if each.outcome.source is not Source.PERSON], truth)
+        scores = scores_of(judged, truth)
     return Summary(
         repository=material.source.repository,
         commit=material.source.commit,

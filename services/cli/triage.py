@@ -5,17 +5,20 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from uuid import uuid4
 
 import typer
 from rich.console import Group
 from rich.text import Text
 from signalbox.v1 import runs_pb2, sast_pb2
 
-from services.cli.client import Connection
+from services.cli.client import Connection, open_gateway
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
-from services.cli.findings_options import Commit, FailOn, Repository, RerunFailed
+from services.cli.findings_options import Commit, FailOn, Repository
+from services.cli.following import follow
 from services.cli.invocation import As, AsJson, Roles, terminal
+from services.cli.progress import progress_on
 from services.cli.terminal import Terminal, run_command
 from services.findings.sarif.outcome import Outcome, Verdict
 from services.kit.text.printing import printable
@@ -34,13 +37,12 @@ def triage_command(
     commit: Commit = "",
     fingerprint: Annotated[str, typer.Option(metavar="ID", help="Which finding, when the file has several.")] = "",
     fail_on: FailOn = None,
-    again: RerunFailed = False,
     subject: As = None,
     roles: Roles = None,
     as_json: AsJson = False,
 ) -> None:
     """Investigate one finding of a static analyser: a verdict with evidence."""
-    wanted = Triage(finding, repo, commit, fingerprint, as_json, tuple(fail_on or ()), rerun_failed=again)
+    wanted = Triage(finding, repo, commit, fingerprint, as_json, tuple(fail_on or ()))
     run_command(triage(context.obj.connection(subject, roles=roles), wanted, terminal), terminal)
 
 
@@ -54,13 +56,11 @@ class Triage:
     fingerprint: str = ""
     as_json: bool = False
     fail_on: tuple[Verdict, ...] = ()
-    rerun_failed: bool = False
 
 
 async def triage(connection: Connection, wanted: Triage, terminal: Terminal) -> ExitCode:
     """Brings one finding to a verdict and shows it. Raises CliError, FindingsError."""
-    from services.cli.investigation import run_findings  # what these import takes longer than most commands
-    from services.findings.investigation.batch import BatchPolicy
+    from services.findings.investigation.outcomes import outcome_of  # what these import takes longer than most commands
     from services.findings.investigation.repository import check_readable, open_source
     from services.findings.investigation.snippets import with_checked_snippets
     from services.findings.sarif.documents import analysed_commits, read_document
@@ -80,9 +80,11 @@ async def triage(connection: Connection, wanted: Triage, terminal: Terminal) -> 
         )
     finding = picked.finding
     code = sast_pb2.CodeSource(repository=source.repository, commit=source.commit)
-    policy = BatchPolicy(concurrency=1, rerun_failed=wanted.rerun_failed)
-    outcomes = await run_findings(connection, [finding], code, policy, terminal, make_input=triage_input)
-    outcome = outcomes[finding.fingerprint]
+    request = runs_pb2.CreateRunRequest(input=triage_input(finding, code), request_id=str(uuid4()))
+    async with open_gateway(connection) as gateway:
+        with progress_on(terminal.err, silent=wanted.as_json) as progress:
+            ended = await follow(gateway, request, progress, terminal, timeout_s=None)
+    outcome = outcome_of(finding.fingerprint, ended)
     if wanted.as_json:
         terminal.json_value(asdict(outcome))
     else:

@@ -81,7 +81,9 @@ def up_command(
             help="Put its prompts and checklists in the place of those that are built in.",
         ),
     ] = None,
-    batches: Annotated[bool, typer.Option("--batches", help="Start the service for batches, too.")] = False,
+    batches: Annotated[
+        bool, typer.Option("--batches/--no-batches", help="Start the service for batches, which `investigate` needs.")
+    ] = True,
     settings: ServiceSettings = None,
 ) -> None:
     """Start the whole platform on this machine and keep it running until Ctrl-C."""

@@ -14,8 +14,8 @@ from examples.harbour import repository as portal
 from examples.harbour.incidents import repository as services_repository
 from examples.harbour.incidents.world import CASES
 from services.cli.graph_edits import edit_request
-from services.cli.investigation import investigation_input
 from services.cli.triage import triage_input
+from services.findings.investigation.items import investigation_input
 from services.findings.investigation.repository import open_source
 from services.findings.sarif.documents import read_document
 from services.findings.sarif.findings import read_results

@@ -18,8 +18,8 @@ import pytest
 from signalbox.v1 import maintenance_pb2, maintenance_pb2_grpc, runs_pb2, sast_pb2
 
 from examples.harbour import repository as portal
-from services.cli.investigation import investigation_input
 from services.cli.triage import triage_input
+from services.findings.investigation.items import investigation_input
 from services.findings.investigation.repository import open_source
 from services.findings.sarif.documents import read_document
 from services.findings.sarif.findings import read_results

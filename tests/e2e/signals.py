@@ -143,9 +143,9 @@ EVALUATE = "signalbox.v1.EvaluatorService/EvaluateInvestigation"
 TRIAGED: Place = ("runtime", "internal invoke_agent sast_triage")
 TRIAGE_EDGES: tuple[tuple[Place, Place], ...] = (
     *path(
-        ("gateway", f"server {CREATE}"),
-        ("gateway", f"client {CREATE}"),
-        ("runtime", f"server {CREATE}"),
+        ("gateway", f"server {EXECUTE}"),
+        ("gateway", f"client {EXECUTE}"),
+        ("runtime", f"server {EXECUTE}"),
         TRIAGED,
         ("runtime", "internal route sast_triage.route_agent_decision"),
         ("runtime", "internal node fetch_code"),
@@ -169,8 +169,7 @@ TRIAGE_EDGES: tuple[tuple[Place, Place], ...] = (
 CRITIQUE = "signalbox.v1.EvaluatorService/CritiqueVerdict"
 BATCH_EDGES: tuple[tuple[Place, Place], ...] = (
     *path(
-        ("gateway", f"server {CREATE}"),
-        ("gateway", f"client {CREATE}"),
+        ("batches", f"client {CREATE}"),
         ("runtime", f"server {CREATE}"),
         ("runtime", "internal invoke_agent sast_investigation"),
     ),

@@ -16,7 +16,7 @@ _WITH_RESULT = frozenset({runs_pb2.RUN_STATE_SUCCEEDED, runs_pb2.RUN_STATE_NEEDS
 Output = sast_pb2.SastInvestigationOutput | sast_pb2.SastTriageOutput
 
 
-def outcome_of(fingerprint: str, run: runs_pb2.Run) -> Outcome:
+def outcome_of(fingerprint: str, run: runs_pb2.Run, *, source: Source = Source.RUN, stop_reason: str = "") -> Outcome:
     """Returns what a run that has ended says of a finding; a run without a result leaves it to a person."""
     output = _output(run.output)
     usage = output.token_usage if output.HasField("token_usage") else run.spend.token_usage
@@ -29,7 +29,8 @@ def outcome_of(fingerprint: str, run: runs_pb2.Run) -> Outcome:
         confidence=output.confidence if done and output.confidence_calibrated and not by_rules else None,
         justification=output.justification or error,
         evidence=tuple(_evidence(evidence) for evidence in output.evidence) if done else (),
-        stop_reason=run.stop_reason,
+        stop_reason=stop_reason or run.stop_reason,
+        source=source,
         run_id=run.run_id,
         error=error,
         input_tokens=usage.input_tokens,

@@ -1,17 +1,16 @@
-"""How good the verdicts are, by the ground truth.
-
-NEEDS_REVIEW is neither right nor wrong: it is counted on its own, and never as positive.
-"""
+"""How good the verdicts are, by the ground truth."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 
 from services.findings.investigation.truth import Truth
 from services.findings.sarif.outcome import Outcome, Verdict
+from services.kit.confusion import Confusion
 
 BINS = 10
+_CALLED = {Verdict.TRUE_POSITIVE: True, Verdict.FALSE_POSITIVE: False}
 
 
 @dataclass(frozen=True)
@@ -26,48 +25,16 @@ class Bin:
 
 
 @dataclass(frozen=True)
-class Scores:
-    """Confusion matrix over decided verdicts, and what follows from it; None where nothing was there to divide by.
+class Scores(Confusion):
+    """Confusion matrix over decided verdicts, for all and by rule of the analyser, and how well confidence fits.
 
-    review_vulnerable, review_harmless: undecided findings, by what they are. recall_with_review: the share of all
-    labelled weaknesses that was called one, the undecided among them counted as not found. calibration_error: expected
-    calibration error over the bins.
+    calibration_error: expected calibration error over the bins.
     """
 
-    true_positives: int
-    false_positives: int
-    true_negatives: int
-    false_negatives: int
-    review_vulnerable: int
-    review_harmless: int
-    unlabelled: int
-    unmatched_truth: tuple[str, ...]
-    bins: tuple[Bin, ...]
-
-    @property
-    def precision(self) -> float | None:
-        """Of what was called a weakness, how much is one."""
-        return _share(self.true_positives, self.true_positives + self.false_positives)
-
-    @property
-    def recall(self) -> float | None:
-        """Of the decided weaknesses, how many were called one."""
-        return _share(self.true_positives, self.true_positives + self.false_negatives)
-
-    @property
-    def f1(self) -> float | None:
-        """Harmonic mean of precision and recall."""
-        return _share(2 * self.true_positives, 2 * self.true_positives + self.false_positives + self.false_negatives)
-
-    @property
-    def recall_with_review(self) -> float | None:
-        """Recall when a weakness that was left undecided counts as not found."""
-        return _share(self.true_positives, self.true_positives + self.false_negatives + self.review_vulnerable)
-
-    @property
-    def decided(self) -> int:
-        """Labelled findings with a verdict."""
-        return self.true_positives + self.false_positives + self.true_negatives + self.false_negatives
+    by_rule: Mapping[str, Confusion] = field(default_factory=dict)
+    unlabelled: int = 0
+    unmatched_truth: tuple[str, ...] = ()
+    bins: tuple[Bin, ...] = ()
 
     @property
     def calibration_error(self) -> float | None:
@@ -81,27 +48,25 @@ class Scores:
         return sum(bin_.count * abs(bin_.mean_confidence - bin_.accuracy) for bin_ in self.bins) / binned
 
 
-def score(outcomes: Sequence[Outcome], truth: Truth) -> Scores:
-    """Compares verdicts with the ground truth."""
+def score(outcomes: Sequence[Outcome], truth: Truth, rules: Mapping[str, str] | None = None) -> Scores:
+    """Compares verdicts with the ground truth. rules: of the analyser, by fingerprint."""
     labelled = [
         (outcome, truth.labels[outcome.fingerprint]) for outcome in outcomes if outcome.fingerprint in truth.labels
     ]
-
-    def count(verdict: Verdict, *, vulnerable: bool) -> int:
-        return sum(outcome.verdict is verdict and label is vulnerable for outcome, label in labelled)
-
+    by_rule: dict[str, Confusion] = {}
+    for outcome, label in labelled:
+        rule = (rules or {}).get(outcome.fingerprint, "")
+        one = Confusion.of(vulnerable=label, called_vulnerable=_CALLED.get(outcome.verdict))
+        by_rule[rule] = by_rule.get(rule, Confusion()) + one
     decided = [
         (outcome.confidence, (outcome.verdict is Verdict.TRUE_POSITIVE) == label)
         for outcome, label in labelled
         if outcome.verdict is not Verdict.NEEDS_REVIEW and outcome.confidence is not None
     ]
+    total = sum(by_rule.values(), Confusion())
     return Scores(
-        true_positives=count(Verdict.TRUE_POSITIVE, vulnerable=True),
-        false_positives=count(Verdict.TRUE_POSITIVE, vulnerable=False),
-        true_negatives=count(Verdict.FALSE_POSITIVE, vulnerable=False),
-        false_negatives=count(Verdict.FALSE_POSITIVE, vulnerable=True),
-        review_vulnerable=count(Verdict.NEEDS_REVIEW, vulnerable=True),
-        review_harmless=count(Verdict.NEEDS_REVIEW, vulnerable=False),
+        **asdict(total),
+        by_rule=dict(sorted(by_rule.items(), key=lambda each: (-each[1].labelled, each[0]))),
         unlabelled=len(outcomes) - len(labelled),
         unmatched_truth=truth.unmatched,
         bins=tuple(_bins(decided)),
@@ -119,7 +84,3 @@ def _bins(decided: Sequence[tuple[float, bool]]) -> Iterable[Bin]:
                 mean_confidence=sum(sure for sure, _ in inside) / len(inside),
                 accuracy=sum(right for _, right in inside) / len(inside),
             )
-
-
-def _share(part: int, whole: int) -> float | None:
-    return part / whole if whole else None

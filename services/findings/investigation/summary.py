@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from signalbox.v1 import sast_pb2
 
-from services.findings.investigation.scores import Scores
-from services.findings.sarif.outcome import Outcome, Verdict
+from services.findings.investigation.scores import Scores, score
+from services.findings.investigation.truth import Truth
+from services.findings.sarif.outcome import Outcome, Source, Verdict
 from services.findings.sarif.rules import Severity
+from services.kit.confusion import Confusion
 
 NO_CWE = "none"
 
@@ -97,6 +99,12 @@ class Summary:
         return any(self.verdicts[verdict] for verdict in verdicts)
 
 
+def scores_of(judged: Sequence[Judged], truth: Truth) -> Scores:
+    """Compares what came of findings with the ground truth; what a person decided says nothing about the models."""
+    rules = {each.finding.fingerprint: each.finding.rule_id for each in judged}
+    return score([each.outcome for each in judged if each.outcome.source is not Source.PERSON], truth, rules)
+
+
 def as_data(summary: Summary) -> dict[str, Any]:
     """Returns a summary for another program."""
     tokens_in, tokens_out = summary.tokens
@@ -119,21 +127,29 @@ def as_data(summary: Summary) -> dict[str, Any]:
 def scores_data(scores: Scores) -> dict[str, Any]:
     """Returns scores for another program."""
     return {
-        "confusion": {
-            "true_positives": scores.true_positives,
-            "false_positives": scores.false_positives,
-            "true_negatives": scores.true_negatives,
-            "false_negatives": scores.false_negatives,
-        },
-        "precision": scores.precision,
-        "recall": scores.recall,
-        "f1": scores.f1,
-        "needs_review": {"vulnerable": scores.review_vulnerable, "harmless": scores.review_harmless},
-        "recall_with_review": scores.recall_with_review,
+        **confusion_data(scores),
+        "by_rule": {rule: confusion_data(confusion) for rule, confusion in scores.by_rule.items()},
         "calibration_error": scores.calibration_error,
         "calibration": [asdict(bin_) for bin_ in scores.bins],
         "unlabelled": scores.unlabelled,
         "unmatched_truth": list(scores.unmatched_truth),
+    }
+
+
+def confusion_data(confusion: Confusion) -> dict[str, Any]:
+    """Returns a confusion matrix and its ratios for another program."""
+    return {
+        "confusion": {
+            "true_positives": confusion.true_positives,
+            "false_positives": confusion.false_positives,
+            "true_negatives": confusion.true_negatives,
+            "false_negatives": confusion.false_negatives,
+        },
+        "precision": confusion.precision,
+        "recall": confusion.recall,
+        "f1": confusion.f1,
+        "needs_review": {"vulnerable": confusion.review_vulnerable, "harmless": confusion.review_harmless},
+        "recall_with_review": confusion.recall_with_review,
     }
 
 

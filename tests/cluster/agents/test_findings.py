@@ -11,8 +11,8 @@ import pytest
 from examples.harbour import repository
 from services.cli.client import Connection
 from services.cli.demo_findings import SCENE, check_findings
+from services.cli.findings_batch import BatchPolicy
 from services.cli.investigation import Investigation, summarise
-from services.findings.investigation.batch import BatchPolicy
 from services.findings.sarif.outcome import Source
 from tests.cluster.agents.backing import Agents
 from tests.cluster.given import SUBJECT
@@ -39,7 +39,7 @@ async def test_every_finding_is_investigated_and_verdicts_are_as_good_as_promise
 ) -> None:
     wanted = Investigation(
         log, f"{agents.url}portal", made.commit,
-        known_file=SCENE.known, truth_file=SCENE.truth, policy=BatchPolicy(concurrency=4),
+        known_file=SCENE.known, truth_file=SCENE.truth, policy=BatchPolicy(max_runs=4),
     )  # fmt: skip
     connection = Connection(agents.deployed.address, agents.deployed.token(SUBJECT))
     summary = await summarise(connection, wanted, silent())

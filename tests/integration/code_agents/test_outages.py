@@ -12,18 +12,15 @@ import pytest
 from psycopg_pool import AsyncConnectionPool
 from signalbox.v1 import runs_pb2, sast_pb2
 
-from services.cli.investigation import investigation_input
 from services.code_executor import server as code_executor
 from services.code_executor.settings import CodeExecutorSettings
 from services.evaluator import server as evaluator
 from services.evaluator.settings import EvaluatorSettings
-from services.findings.investigation.batch import Batch, BatchPolicy
-from services.findings.sarif.outcome import Verdict
+from services.findings.investigation.items import investigation_input
 from services.kit.wire.server import running
 from tests.fixtures.ports import reserved_port
 from tests.fixtures.scripted_model import Reply, ScriptedModel
 from tests.integration.code_agents.conftest import GIVEN_UP, TAINTED, Bench, MakeBench, critique, draft
-from tests.integration.findings.conftest import Recorder
 
 READ = Reply.tool_call("read_file", {"path": "app/db.py"})
 READ_CALLER = Reply.tool_call("read_file", {"path": "app/web.py"})
@@ -32,26 +29,17 @@ FINDINGS = 12
 AT_ONCE = 4
 
 
-class Direct:
-    """The runtime without a gateway, as a batch needs it."""
-
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-
-    async def create(self, request: runs_pb2.CreateRunRequest) -> runs_pb2.Run:
-        answer = await self._bench.stub.CreateRun(request, metadata=self._bench.auth, timeout=GIVEN_UP)
-        run: runs_pb2.Run = answer.run
-        return run
-
-    async def watch(
-        self, run_id: str, after_sequence: int, *, timeout_s: float | None
-    ) -> AsyncIterator[runs_pb2.RunEvent]:
-        request = runs_pb2.WatchRunRequest(run_id=run_id, after_sequence=after_sequence)
-        async for answer in self._bench.stub.WatchRun(request, metadata=self._bench.auth, timeout=timeout_s):
-            yield answer.event
-
-    async def cancel(self, run_id: str) -> runs_pb2.Run:
-        raise NotImplementedError(run_id)
+async def judged(bench: Bench, number: int, places: asyncio.Semaphore) -> runs_pb2.Run:
+    """Has a finding of its own investigated, once there is a place; returns the run as it ended."""
+    async with places:
+        asked = investigation_input(_numbered(bench.finding, number), bench.source)
+        made = await bench.stub.CreateRun(runs_pb2.CreateRunRequest(input=asked), metadata=bench.auth, timeout=GIVEN_UP)
+        request = runs_pb2.WatchRunRequest(run_id=made.run.run_id)
+        async for answer in bench.stub.WatchRun(request, metadata=bench.auth, timeout=GIVEN_UP):
+            if answer.event.HasField("run_ended"):
+                ended: runs_pb2.Run = answer.event.run_ended.run
+                return ended
+    raise AssertionError("the stream ended before the run did")
 
 
 class Part:
@@ -103,8 +91,7 @@ def replies(bench: Bench) -> None:
 async def test_an_outage_in_the_middle_of_a_batch_fails_no_finding(
     make_bench: MakeBench, tmp_path: Path, platform_pool: AsyncConnectionPool[Any]
 ) -> None:
-    some_done = asyncio.Event()
-    progress = Recorder(lambda done: some_done.set() if done >= AT_ONCE else None)
+    places = asyncio.Semaphore(AT_ONCE)
     async with make_bench() as bench:
         replies(bench)
         with reserved_port() as port:
@@ -119,24 +106,19 @@ async def test_an_outage_in_the_middle_of_a_batch_fails_no_finding(
             await judge.start()
             bench.settings = bench.settings.model_copy(update={"evaluator_target": f"ipv4:127.0.0.1:{port}"})
             async with bench.runtime():
-                findings = [_numbered(bench.finding, number) for number in range(FINDINGS)]
-                policy = BatchPolicy(concurrency=AT_ONCE)
-                batch = Batch(Direct(bench), bench.source, policy, progress, investigation_input)
-                running_batch = asyncio.create_task(batch.run(findings))
-                await some_done.wait()
+                judging = [asyncio.create_task(judged(bench, number, places)) for number in range(FINDINGS)]
+                await asyncio.wait(judging, return_when=asyncio.FIRST_COMPLETED)
                 async with away(bench.model):
                     await until_one_waits_for("model", platform_pool)
                     await judge.stop()
                 await until_one_waits_for("evaluator", platform_pool)
                 await judge.start()
                 async with asyncio.timeout(GIVEN_UP):
-                    outcomes = await running_batch
+                    ended = await asyncio.gather(*judging)
             await judge.stop()
-    assert len(outcomes) == FINDINGS
-    for outcome in outcomes.values():
-        assert (outcome.error, outcome.verdict) == ("", Verdict.TRUE_POSITIVE)
-    assert any("paused: the model" in said or "paused: the evaluator" in said for said in progress.said)
-    assert progress.said[-1] == "going on"
+    assert len({run.run_id for run in ended}) == FINDINGS
+    for run in ended:
+        assert (run.error, run.output.sast_investigation.verdict) == ("", sast_pb2.VERDICT_TRUE_POSITIVE)
 
 
 async def test_a_tool_that_is_away_in_the_middle_of_research_is_waited_for(

@@ -1,39 +1,29 @@
-"""A RunService that drops streams, fails now and then, and remembers every run it was asked for."""
+"""A RunService and a BatchService that end runs as a test tells them, and remember every run they were asked for."""
 
 # ruff: noqa: N802 - method names are the proto's
 
 from __future__ import annotations
 
 import asyncio
-import random
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from typing import Any, NoReturn
+from uuid import uuid4
 
 import grpc
-from grpc_status import rpc_status
-from signalbox.v1 import agents_pb2, agents_pb2_grpc, caller_pb2, runs_pb2, runs_pb2_grpc, sast_pb2
-
-from services.gateway.quota import Quotas
-from services.kit.errors import InvalidRequest, SignalboxError, to_status
+from signalbox.v1 import (
+    agents_pb2,
+    agents_pb2_grpc,
+    batches_pb2,
+    batches_pb2_grpc,
+    caller_pb2,
+    runs_pb2,
+    runs_pb2_grpc,
+    sast_pb2,
+)
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Ending = Callable[[sast_pb2.Finding, int], runs_pb2.Run]
-
-
-class Overloaded(SignalboxError):
-    """Try again."""
-
-    reason = "OVERLOADED"
-    code = grpc.StatusCode.RESOURCE_EXHAUSTED
-    retryable = True
-
-
-class Forbidden(SignalboxError):
-    """Never."""
-
-    reason = "FORBIDDEN"
-    code = grpc.StatusCode.PERMISSION_DENIED
 
 
 def finding_of(run_input: runs_pb2.RunInput) -> sast_pb2.Finding:
@@ -85,90 +75,56 @@ def succeed_by_rules(finding: sast_pb2.Finding, attempt: int) -> runs_pb2.Run:
 
 
 class FakePlatform(runs_pb2_grpc.RunServiceServicer):
-    """Runs end by `ending` of (finding, how many runs it had before), once `gate` is set.
+    """Runs end by `ending` of (finding, how many runs it had before), once `gate` is set."""
 
-    trouble: the share of calls that fail, and of streams that are cut after an event.
-    """
-
-    def __init__(self, *, trouble: float = 0.0, seed: int = 1) -> None:
+    def __init__(self) -> None:
         self.ending: Ending = succeed
         self.gate = asyncio.Event()
         self.gate.set()
-        self.refuse: SignalboxError | None = None
-        self.refuse_rule = ""
         self.graph_version = ""
-        self.quota: Quotas | None = None
-        self.refused = 0
         self.runs: dict[str, runs_pb2.Run] = {}
         self.by_request: dict[str, str] = {}
         self.started: Counter[str] = Counter()
         self.cancelled: set[str] = set()
-        self.traceparents: set[Any] = set()
-        self.most_at_once = 0
         self._attempts: dict[str, int] = {}
-        self._watching = 0
-        self._counted = asyncio.Condition()
-        self._trouble = trouble
-        self._random = random.Random(seed)  # noqa: S311 - a fixed course of trouble
-
-    async def wait_for_watchers(self, count: int) -> None:
-        """Waits until so many streams are open at once; raises TimeoutError."""
-        async with asyncio.timeout(60), self._counted:
-            await self._counted.wait_for(lambda: self._watching >= count)
-
-    async def _count(self, change: int) -> None:
-        async with self._counted:
-            self._watching += change
-            self.most_at_once = max(self.most_at_once, self._watching)
-            self._counted.notify_all()
 
     async def CreateRun(self, request: runs_pb2.CreateRunRequest, context: Context) -> runs_pb2.CreateRunResponse:
+        return await self._not_here(request, context)
+
+    def run_of(self, request: runs_pb2.CreateRunRequest) -> runs_pb2.Run:
+        """Finds the run of a request id, or makes one."""
         finding = finding_of(request.input)
-        self.traceparents.add(dict(context.invocation_metadata() or ()).get("traceparent"))
-        await self._keep_to_quota(context)
-        await self._maybe_fail(context, finding)
         if request.request_id not in self.by_request:
             run_id = f"00000000-0000-7000-8000-{len(self.runs):012d}"
             self._attempts[run_id] = self.started[finding.fingerprint]
             self.started[finding.fingerprint] += 1
             self.by_request[request.request_id] = run_id
             self.runs[run_id] = runs_pb2.Run(
-                run_id=run_id,
-                state=runs_pb2.RUN_STATE_PENDING,
-                input=request.input,
-                correlation_id=request.correlation_id,
+                run_id=run_id, state=runs_pb2.RUN_STATE_PENDING, input=request.input, labels=request.labels
             )
-        run = runs_pb2.Run()
-        run.CopyFrom(self.runs[self.by_request[request.request_id]])
-        # The answer may get lost after the run was made.
-        await self._maybe_fail(context, finding)
-        return runs_pb2.CreateRunResponse(run=run)
+        return self.runs[self.by_request[request.request_id]]
+
+    async def ended(self, run: runs_pb2.Run) -> runs_pb2.Run:
+        """Returns a run as it ends, once the gate is open."""
+        await self.gate.wait()
+        if run.state == runs_pb2.RUN_STATE_PENDING:
+            run.MergeFrom(self.ending(finding_of(run.input), self._attempts[run.run_id]))
+        return run
 
     async def WatchRun(
         self, request: runs_pb2.WatchRunRequest, context: Context
     ) -> AsyncIterator[runs_pb2.WatchRunResponse]:
-        await self._keep_to_quota(context)
-        await self._count(1)
-        try:
-            async for event in self._events(request, context):
-                yield runs_pb2.WatchRunResponse(event=event)
-        finally:
-            await self._count(-1)
+        async for event in self._events(request, context):
+            yield runs_pb2.WatchRunResponse(event=event)
 
     async def _events(self, request: runs_pb2.WatchRunRequest, context: Context) -> AsyncIterator[runs_pb2.RunEvent]:
+        del context
         run = self.runs[request.run_id]
-        await self._maybe_fail(context, finding_of(run.input))
         for sequence in (1, 2):
-            if sequence > request.after_sequence:
-                node = runs_pb2.NodeCompleted(node="research")
-                yield runs_pb2.RunEvent(sequence=sequence, run_id=run.run_id, node_completed=node)
-                if self._random.random() < self._trouble:
-                    return
-                await self._maybe_fail(context, finding_of(run.input))
-        await self.gate.wait()
-        if run.state == runs_pb2.RUN_STATE_PENDING:
-            run.MergeFrom(self.ending(finding_of(run.input), self._attempts[run.run_id]))
-        yield runs_pb2.RunEvent(sequence=3, run_id=run.run_id, run_ended=runs_pb2.RunEnded(run=run))
+            node = runs_pb2.NodeCompleted(node="research")
+            yield runs_pb2.RunEvent(sequence=sequence, run_id=run.run_id, node_completed=node)
+        ended = runs_pb2.RunEnded(run=await self.ended(run))
+        yield runs_pb2.RunEvent(sequence=3, run_id=run.run_id, run_ended=ended)
 
     async def CancelRun(self, request: runs_pb2.CancelRunRequest, context: Context) -> runs_pb2.CancelRunResponse:  # noqa: ARG002 - gRPC's signature
         run = self.runs[request.run_id]
@@ -179,7 +135,9 @@ class FakePlatform(runs_pb2_grpc.RunServiceServicer):
     async def ExecuteRun(
         self, request: runs_pb2.ExecuteRunRequest, context: Context
     ) -> AsyncIterator[runs_pb2.ExecuteRunResponse]:
-        yield await self._not_here(request, context)
+        run = self.run_of(request.create)
+        async for event in self._events(runs_pb2.WatchRunRequest(run_id=run.run_id), context):
+            yield runs_pb2.ExecuteRunResponse(event=event)
 
     async def GetRun(self, request: runs_pb2.GetRunRequest, context: Context) -> runs_pb2.GetRunResponse:
         return await self._not_here(request, context)
@@ -215,30 +173,6 @@ class FakePlatform(runs_pb2_grpc.RunServiceServicer):
         await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"a batch needs no {type(request).__name__}")
         raise AssertionError("abort returned")
 
-    async def _keep_to_quota(self, context: Context) -> None:
-        try:
-            if self.quota is not None:
-                self.quota.spend_request("27")
-        except SignalboxError as error:
-            self.refused += 1
-            await context.abort_with_status(rpc_status.to_status(to_status(error)))
-
-    async def _maybe_fail(self, context: Context, finding: sast_pb2.Finding) -> None:
-        if self.refuse is not None and self.refuse_rule in ("", finding.rule_id):
-            await context.abort_with_status(rpc_status.to_status(to_status(self.refuse)))
-        roll = self._random.random()
-        if roll < self._trouble / 4:
-            await context.abort_with_status(rpc_status.to_status(to_status(Overloaded("busy", retry_after_s=0.01))))
-        if roll < self._trouble / 2:
-            await context.abort(grpc.StatusCode.UNAVAILABLE, "gone")
-        if roll < self._trouble * 3 / 4:
-            await context.abort(grpc.StatusCode.INTERNAL, "RST_STREAM")
-
-
-def bad_request() -> SignalboxError:
-    """What the gateway says of a finding that breaks the proto's rules."""
-    return InvalidRequest("input.finding: too long")
-
 
 class FakeAgents(agents_pb2_grpc.AgentServiceServicer):
     """Says which graph of `sast_investigation` a platform offers."""
@@ -253,3 +187,94 @@ class FakeAgents(agents_pb2_grpc.AgentServiceServicer):
     ) -> agents_pb2.ListAgentsResponse:
         offered = agents_pb2.Agent(name="sast_investigation", graph_version=self._platform.graph_version)
         return agents_pb2.ListAgentsResponse(agents=[offered])
+
+
+_STATES = {
+    runs_pb2.RUN_STATE_SUCCEEDED: batches_pb2.BATCH_ITEM_STATE_SUCCEEDED,
+    runs_pb2.RUN_STATE_NEEDS_REVIEW: batches_pb2.BATCH_ITEM_STATE_NEEDS_REVIEW,
+    runs_pb2.RUN_STATE_FAILED: batches_pb2.BATCH_ITEM_STATE_FAILED,
+    runs_pb2.RUN_STATE_CANCELLED: batches_pb2.BATCH_ITEM_STATE_CANCELLED,
+}
+
+
+class FakeBatches(batches_pb2_grpc.BatchServiceServicer):
+    """Batches whose items end in their order while somebody watches, each by a run of the platform."""
+
+    def __init__(self, platform: FakePlatform) -> None:
+        self._platform = platform
+        self._by_request: dict[str, str] = {}
+        self.batches: dict[str, batches_pb2.Batch] = {}
+        self.given: dict[str, list[batches_pb2.NewBatchItem]] = {}
+        self.ended: dict[str, dict[int, batches_pb2.BatchItem]] = {}
+        self.retried: Counter[str] = Counter()
+
+    async def CreateBatch(
+        self, request: batches_pb2.CreateBatchRequest, context: Context
+    ) -> batches_pb2.CreateBatchResponse:
+        del context
+        batch_id = self._by_request.setdefault(request.request_id, str(uuid4()))
+        if batch_id not in self.batches:
+            state = batches_pb2.BATCH_STATE_UPLOADING
+            self.batches[batch_id] = batches_pb2.Batch(batch_id=batch_id, name=request.name, state=state)
+            self.given[batch_id], self.ended[batch_id] = [], {}
+        return batches_pb2.CreateBatchResponse(batch=self.batches[batch_id])
+
+    async def AddBatchItems(
+        self, request: batches_pb2.AddBatchItemsRequest, context: Context
+    ) -> batches_pb2.AddBatchItemsResponse:
+        del context
+        self.given[request.batch_id].extend(request.items)
+        return batches_pb2.AddBatchItemsResponse(item_count=len(self.given[request.batch_id]))
+
+    async def StartBatch(
+        self, request: batches_pb2.StartBatchRequest, context: Context
+    ) -> batches_pb2.StartBatchResponse:
+        del context
+        batch = self.batches[request.batch_id]
+        batch.state = batches_pb2.BATCH_STATE_RUNNING
+        return batches_pb2.StartBatchResponse(batch=batch)
+
+    async def WatchBatch(
+        self, request: batches_pb2.WatchBatchRequest, context: Context
+    ) -> AsyncIterator[batches_pb2.WatchBatchResponse]:
+        del context
+        batch, ended = self.batches[request.batch_id], self.ended[request.batch_id]
+        for number, item in enumerate(self.given[request.batch_id], 1):
+            if number not in ended:
+                ended[number] = await self._item(request.batch_id, number, item)
+            told = batches_pb2.BatchItemEnded(sequence=number, item=ended[number])
+            yield batches_pb2.WatchBatchResponse(item_ended=told)
+        batch.state = batches_pb2.BATCH_STATE_ENDED
+        del batch.counts[:]
+        counts = Counter(item.state for item in ended.values())
+        batch.counts.extend(batches_pb2.BatchItemCount(state=state, count=count) for state, count in counts.items())
+        yield batches_pb2.WatchBatchResponse(batch=batch)
+
+    async def RetryBatch(
+        self, request: batches_pb2.RetryBatchRequest, context: Context
+    ) -> batches_pb2.RetryBatchResponse:
+        del context
+        ended = self.ended[request.batch_id]
+        failed = [number for number, item in ended.items() if item.state == batches_pb2.BATCH_ITEM_STATE_FAILED]
+        for number in failed:
+            del ended[number]
+        self.retried[request.batch_id] += 1
+        return batches_pb2.RetryBatchResponse(batch=self.batches[request.batch_id], retried_count=len(failed))
+
+    async def _item(self, batch_id: str, number: int, item: batches_pb2.NewBatchItem) -> batches_pb2.BatchItem:
+        if item.HasField("settled"):
+            run = runs_pb2.Run(
+                run_id=item.settled.run_id,
+                graph_version=item.settled.graph_version,
+                state=runs_pb2.RUN_STATE_SUCCEEDED,
+                output=item.settled.output,
+            )
+            state = batches_pb2.BATCH_ITEM_STATE_SETTLED
+        else:
+            request_id = f"{batch_id}-{number}-{self.retried[batch_id]}"
+            made = runs_pb2.CreateRunRequest(input=item.input, request_id=request_id, labels=item.labels)
+            run = await self._platform.ended(self._platform.run_of(made))
+            state = _STATES[run.state]
+        return batches_pb2.BatchItem(
+            number=number, key=item.key, state=state, run_id=run.run_id, run=run, settled_by=item.settled.by
+        )

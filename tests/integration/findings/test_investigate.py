@@ -11,18 +11,20 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 from rich.console import Console
 from signalbox.v1 import caller_pb2, runs_pb2, sast_pb2
 
+from services.cli.client import Connection
 from services.cli.errors import CliError, from_findings
 from services.cli.exit_codes import ExitCode
+from services.cli.findings_batch import BatchPolicy
 from services.cli.investigate import investigate
 from services.cli.investigation import Investigation, summarise
 from services.cli.terminal import Terminal
 from services.cli.triage import Triage, triage
 from services.findings.errors import FindingsError
-from services.findings.investigation.batch import BatchPolicy
 from services.findings.sarif.outcome import Verdict
 from services.kit.models.offline_rules import OFFLINE_RULES
 from tests.fixtures.sarif_schema import violations
@@ -84,7 +86,7 @@ async def test_from_log_to_files(written: Path, repository: Path, tmp_path: Path
     truth.write_text(
         "rule,file,line,is_vulnerable\nB602,src/app.py,6,true\nB602,src/app.py,7,true\nB602,gone.py,1,true\n"
     )
-    async with serving(FakePlatform(trouble=0.1)) as at:
+    async with serving(FakePlatform()) as at:
         code, screen = await run(
             at, Investigation(written, str(repository), known_file=known, truth_file=truth, out=out)
         )
@@ -243,18 +245,54 @@ async def test_exit_status(
         assert (await run(at, Investigation(written, str(repository), fail_on=fail_on)))[0] is code
 
 
-async def test_an_interrupt_cancels_the_runs(written: Path, repository: Path) -> None:
+async def test_after_an_interrupt_the_batch_goes_on_and_the_same_command_follows_it(
+    written: Path, repository: Path
+) -> None:
     async with serving(FakePlatform()) as at:
         at.platform.gate.clear()
         screen = Screen()
-        wanted = Investigation(written, str(repository), policy=BatchPolicy(concurrency=3))
+        wanted = Investigation(written, str(repository), policy=BatchPolicy(max_runs=3))
         task = asyncio.create_task(investigate(at.connection, wanted, screen.terminal))
-        await at.platform.wait_for_watchers(3)
+        async with asyncio.timeout(60):
+            while not at.platform.runs:  # noqa: ASYNC110 - another task's
+                await asyncio.sleep(0.01)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert len(at.platform.cancelled) == 3
-    assert "3 runs cancelled" in screen.err.getvalue()
+        [batch_id] = at.batches.batches
+        said = " ".join(screen.err.getvalue().split())
+        assert f"`signalbox batches watch {batch_id}` follows it" in said
+        assert not at.platform.cancelled
+        at.platform.gate.set()
+        code, _ = await run(at, wanted)
+        assert (code, list(at.batches.batches)) == (ExitCode.OK, [batch_id])
+        assert set(at.platform.started.values()) == {1}
+
+
+async def test_failed_findings_are_run_again_only_when_asked_to(written: Path, repository: Path) -> None:
+    def fails_first(finding: sast_pb2.Finding, attempt: int) -> runs_pb2.Run:
+        return succeed(finding, attempt) if attempt else runs_pb2.Run(state=runs_pb2.RUN_STATE_FAILED, error="no model")
+
+    async with serving(FakePlatform()) as at:
+        at.platform.ending = fails_first
+        wanted = Investigation(written, str(repository))
+        assert [(await run(at, wanted))[0] for _ in range(2)] == [ExitCode.RUN_FAILED] * 2
+        again = Investigation(written, str(repository), policy=BatchPolicy(rerun_failed=True))
+        assert (await run(at, again))[0] is ExitCode.OK
+
+
+async def test_where_there_is_no_service_for_batches_that_is_said(written: Path, repository: Path) -> None:
+    server = grpc.aio.server()
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        with pytest.raises(CliError, match="has no service for batches") as refused:
+            await investigate(
+                Connection(f"127.0.0.1:{port}", "token"), Investigation(written, str(repository)), Screen().terminal
+            )
+    finally:
+        await server.stop(None)
+    assert "services.batches.enabled=true" in refused.value.hint
 
 
 async def test_what_is_wrong_is_said_before_anything_runs(written: Path, repository: Path, tmp_path: Path) -> None:

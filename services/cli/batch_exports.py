@@ -1,0 +1,157 @@
+"""Results of a batch as whole files: a spreadsheet of any, a log with verdicts and a report of one of findings."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import xlsxwriter
+from google.protobuf.json_format import MessageToDict
+from signalbox.v1 import batches_pb2, sast_pb2
+
+from services.cli.batch_results import cell_of, columns_of, result_of
+from services.cli.errors import CliError
+from services.cli.exit_codes import ExitCode
+from services.cli.output_files import write_text
+from services.findings.investigation.items import finding_of, item_outcome
+from services.findings.investigation.repository import SourceCode
+from services.findings.investigation.scores import Scores
+from services.findings.investigation.summary import Judged, Summary, scores_of
+from services.findings.investigation.truth import Truth
+from services.findings.sarif.annotate import annotate
+from services.findings.sarif.documents import write_json
+from services.findings.sarif.finding_list import as_sarif
+from services.findings.sarif.paths import RepositoryPaths
+from services.kit.confusion import Confusion
+
+# What a cell of a spreadsheet holds at most (https://support.microsoft.com/office/excel-specifications-and-limits).
+LONGEST_CELL: Final = 32_767
+CUT: Final = " …"
+SHARES: Final = ("precision", "recall", "f1")
+
+
+@dataclass
+class JudgedItems:
+    """The findings of a batch, and what came of each, taken from its items one after another."""
+
+    source: sast_pb2.CodeSource | None = None
+    judged: list[Judged] = field(default_factory=list)
+    labels: dict[str, bool] = field(default_factory=dict)
+
+    def add(self, item: batches_pb2.BatchItem) -> None:
+        """Takes an item; one that is about no finding is left out, and so is what has not ended."""
+        asked = finding_of(item.input)
+        under_way = (batches_pb2.BATCH_ITEM_STATE_PENDING, batches_pb2.BATCH_ITEM_STATE_RUNNING)
+        if asked is None or item.state in under_way:
+            return
+        finding, self.source = asked.finding, self.source or asked.source
+        self.judged.append(Judged(finding, item_outcome(finding.fingerprint, item)))
+        if item.truth:
+            self.labels[finding.fingerprint] = item.truth == sast_pb2.VERDICT_TRUE_POSITIVE
+
+    @property
+    def scores(self) -> Scores | None:
+        """How good the verdicts are; None where nothing is known to be so."""
+        return scores_of(self.judged, Truth(self.labels, ())) if self.labels else None
+
+    def summary(self) -> tuple[Summary, SourceCode]:
+        """Returns all of it, and where its code is. Raises CliError where the batch is of no findings."""
+        if self.source is None:
+            hint = "json, csv and xlsx are of any batch"
+            raise CliError("nothing of the batch is a finding that was judged", hint=hint, code=ExitCode.USAGE)
+        source = SourceCode(self.source.repository, self.source.commit)
+        return Summary(source.repository, source.commit, tuple(self.judged), {}, self.scores), source
+
+
+async def write_sarif(items: AsyncIterator[batches_pb2.BatchItem], path: Path, *, with_run_ids: bool) -> None:
+    """Writes the findings of a batch as a SARIF log with their verdicts. Raises CliError, OSError."""
+    found = await _read(items)
+    summary, source = found.summary()
+    listed = [MessageToDict(each.finding, preserving_proto_field_name=True) for each in summary.judged]
+    provenance = {"repositoryUri": source.uri, "revisionId": source.commit}
+    judged = annotate(as_sarif(listed), summary.outcomes, RepositoryPaths(), provenance=provenance)
+    write_text(path, write_json(judged if with_run_ids else without_run_ids(judged)))
+
+
+async def write_html(items: AsyncIterator[batches_pb2.BatchItem], path: Path, *, with_run_ids: bool) -> None:
+    """Writes a report of the findings of a batch, with the lines that verdicts cite. Raises CliError, OSError."""
+    from services.findings.investigation.report import render_report  # the template engine is for this alone
+
+    del with_run_ids  # it has none
+    summary, source = (await _read(items)).summary()
+    write_text(path, await render_report(summary, source))
+
+
+async def write_xlsx(items: AsyncIterator[batches_pb2.BatchItem], path: Path, *, with_run_ids: bool) -> None:
+    """Writes the results of a batch as a spreadsheet, with a sheet of scores where truth is known. Raises OSError."""
+    columns, found = columns_of(with_run_ids=with_run_ids), JudgedItems()
+    # Rows go to the file one after another; and nothing in them becomes a formula, a number or a link.
+    options = {"constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "in_memory": False}
+    with xlsxwriter.Workbook(str(path), options) as book:
+        sheet, bold = book.add_worksheet("Results"), book.add_format({"bold": True})
+        sheet.freeze_panes(1, 0)
+        for column, name in enumerate(columns):
+            sheet.write_string(0, column, name, bold)
+        row = 0
+        async for item in items:
+            row += 1
+            result = result_of(item)
+            sheet.write_number(row, 0, result["number"])
+            for column, name in enumerate(columns[1:], 1):
+                sheet.write_string(row, column, _cut(cell_of(result[name])))
+            found.add(item)
+        if scores := found.scores:
+            _write_scores(book.add_worksheet("Scores"), scores, bold)
+
+
+async def _read(items: AsyncIterator[batches_pb2.BatchItem]) -> JudgedItems:
+    found = JudgedItems()
+    async for item in items:
+        found.add(item)
+    return found
+
+
+def _write_scores(sheet: Any, scores: Scores, bold: Any) -> None:
+    """The confusion matrix, what follows from it, and the same by rule."""
+    rows: list[tuple[Any, ...]] = [
+        ("", "is a weakness", "is none"),
+        ("called a weakness", scores.true_positives, scores.false_positives),
+        ("called none", scores.false_negatives, scores.true_negatives),
+        ("left for review", scores.review_vulnerable, scores.review_harmless),
+        (),
+        *((name, getattr(scores, name)) for name in (*SHARES, "recall_with_review")),
+        (),
+        ("rule", *_COUNTS, *SHARES),
+        *((rule, *_row_of(confusion)) for rule, confusion in scores.by_rule.items()),
+    ]
+    for row, values in enumerate(rows):
+        for column, value in enumerate(values):
+            if isinstance(value, str):
+                sheet.write_string(row, column, _cut(value), bold if column == 0 or row in (0, 10) else None)
+            elif value is not None:
+                sheet.write_number(row, column, value)
+
+
+_COUNTS: Final = (
+    "true_positives", "false_positives", "true_negatives", "false_negatives", "review_vulnerable", "review_harmless",
+)  # fmt: skip
+
+
+def _row_of(confusion: Confusion) -> tuple[Any, ...]:
+    return tuple(getattr(confusion, name) for name in (*_COUNTS, *SHARES))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_CELL else text[: LONGEST_CELL - len(CUT)] + CUT
+
+
+def without_run_ids(value: Any) -> Any:
+    """Returns a log without what names a run."""
+    if isinstance(value, Mapping):
+        return {name: without_run_ids(each) for name, each in value.items() if name != "runId"}
+    return [without_run_ids(each) for each in value] if isinstance(value, list) else value
+
+
+WRITERS: Final = {"sarif": write_sarif, "html": write_html, "xlsx": write_xlsx}
