@@ -10,13 +10,16 @@ import re
 import shlex
 import signal
 import subprocess
+import zipfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
+from examples.harbour import repository as portal
 from tests.contract.deploy.helm import ROOT
+from tests.e2e.test_code_agents import scan
 from tests.fixtures.forked import program
 from tests.fixtures.page import blocks
 from tests.integration.local.running_up import Result, Up, start_up
@@ -26,9 +29,9 @@ PAGE = ROOT / "docs" / "batches.md"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def up(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Up]:
-    """`signalbox up --batches`."""
-    running = await start_up(tmp_path_factory.mktemp("batches") / "run", "--batches")
+async def up(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> AsyncIterator[Up]:
+    """`signalbox up`, which may read what is in the folder."""
+    running = await start_up(tmp_path_factory.mktemp("batches") / "run", "--code-root", str(folder))
     yield running
     await running.end(signal.SIGTERM)
 
@@ -44,12 +47,15 @@ async def typed(up: Up, command: str, folder: Path) -> Result:
     program, *words = shlex.split(command)
     assert program == "signalbox"
     # Files stand in the folder; the command runs elsewhere.
-    here = [str(folder / word) if re.fullmatch(r"\w+\.(jsonl|csv)", word) else word for word in words]
+    here = [
+        str(folder / word) if re.fullmatch(r"\w+\.(jsonl|csv|sarif|html|xlsx)|service", word) else word
+        for word in words
+    ]
     return await up.run(*here)
 
 
 async def test_it_does_what_the_page_says(up: Up, folder: Path) -> None:
-    making, looking = blocks(["sh"], PAGE)
+    making, looking, _ = blocks(["sh"], PAGE)
     *shell, create = making.strip().splitlines()
     done = await asyncio.to_thread(
         subprocess.run, ["bash", "-euc", "\n".join(shell)], cwd=folder, env=dict(os.environ), check=True, timeout=60
@@ -72,6 +78,31 @@ async def test_it_does_what_the_page_says(up: Up, folder: Path) -> None:
     assert all(line["output"]["data_chat"]["answer"] for line in lines)
     with (folder / "answers.csv").open(newline="", encoding="utf-8") as file:
         assert [row["run_id"] for row in csv.DictReader(file)] == [line["run_id"] for line in lines]
+
+
+async def test_findings_are_judged_as_the_page_says(up: Up, folder: Path) -> None:
+    made = portal.create(folder / "service")
+    await asyncio.to_thread(scan, made.path, folder / "bandit.sarif")
+    (folder / "truth.csv").write_text("rule,file,line,is_vulnerable\nB602,portal/diagnostics.py,34,true\n")
+    _, _, judging = blocks(["sh"], PAGE)
+    investigate, *exports = judging.strip().splitlines()
+    judged = await typed(up, investigate, folder)
+    assert judged.status == 0, judged.err
+    [batch_id] = set(re.findall(r"batch ([0-9a-f-]{36})", judged.err))
+    told = [await typed(up, command.replace("BATCH", batch_id), folder) for command in exports]
+    assert [result.status for result in told] == [0] * len(told), [result.err for result in told]
+
+    def verdicts(path: Path) -> dict[str, str]:
+        results = [result for run in json.loads(path.read_text())["runs"] for result in run["results"]]
+        ours = [result["properties"]["signalbox"] for result in results]
+        return {each["fingerprint"]: each["verdict"] for each in ours}
+
+    assert verdicts(folder / "batch.sarif") == verdicts(folder / "judged.sarif")
+    assert "Precision" in (folder / "batch.html").read_text()
+    assert zipfile.is_zipfile(folder / "batch.xlsx")
+    shown = await up.run("batches", "show", batch_id, "--as", "27")
+    assert "B602" in shown.out
+    assert (await up.run("batches", "delete", batch_id, "--as", "27")).status == 0
 
 
 async def test_lines_that_are_no_inputs_are_told_by_their_numbers_and_nothing_is_uploaded(up: Up, folder: Path) -> None:
