@@ -327,7 +327,9 @@ class _Check:
         about = _ABOUT.search(before[-24:]) is not None
         for value, step_of in _readings(match[0], about=about, is_english=self._language.is_english):
             unit = step_of if self._rounds else Decimal(0)
-            for factor in (scale, Decimal(1)) if scaled and scaled[1] in ("m", "k", "b") else (scale,):
+            # Metres, kelvin, bytes; but `13k` is thousands.
+            is_unit = scaled and scaled[1] in ("m", "k", "b") and self._shown[match.end() : match.end() + 1] != "k"
+            for factor in (scale, Decimal(1)) if is_unit else (scale,):
                 number, step = value * factor, unit * factor
                 signs = (-1,) if negative else (1, -1) if below else (1,)
                 if any(self._material.holds_number(sign * number, step) for sign in signs):

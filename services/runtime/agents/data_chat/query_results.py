@@ -95,11 +95,14 @@ def names_nothing(question: str, table: table_pb2.Table, sql_query: str) -> bool
 def problems_of(wording: str, question: str, runs: Sequence[QueryRun]) -> list[UnsupportedStatement]:
     """Returns what a wording states that stands neither in what was read nor in the question.
 
-    Where a question asks which, the wording has to name one that was found.
+    Where a question asks which, the wording has to name one that was found, and where a number is all that was found,
+    that: "none" states nothing, and is wrong.
     """
     tables = _tables_of(runs)
     found = unsupported(wording, _material_of(tables, question))
     names = list(_names(tables)) if _ASKS_WHICH.search(question) else []
+    if not found and _leaves_out_the_number(wording, question, tables):
+        found = [UnsupportedStatement("number", "(not the one that was found)")]
     if not found and names and not any(_is_named(name, wording.casefold()) for name in names[:_MOST_NAMES]):
         found = [UnsupportedStatement("name", "(none of what was found)")]
     return found
@@ -131,6 +134,24 @@ def _material_of(tables: Sequence[tuple[table_pb2.Table, frozenset[str]]], quest
         counts=[len(table.rows) for table, _ in tables],
         labels=[column.name for table, _ in tables for column in table.columns],
     )
+
+
+def _number_alone(table: table_pb2.Table) -> float | None:
+    """Returns the number that is all that a table holds."""
+    if len(table.rows) != 1 or len(table.columns) != 1 or table.columns[0].type not in _MEASURES:
+        return None
+    value = _cell(table.rows[0].values[0])
+    return None if value is None or isinstance(value, bool) else float(value)
+
+
+def _leaves_out_the_number(
+    wording: str, question: str, tables: Sequence[tuple[table_pb2.Table, frozenset[str]]]
+) -> bool:
+    numbers = [_number_alone(table) for table, _ in tables]
+    # None and one have many words, and one of them is no other number.
+    if not numbers or any(number is None or abs(number) <= 1 for number in numbers):
+        return False
+    return all(each.kind != "number" for each in unsupported(wording, Material(texts=[question, "1"])))
 
 
 def _read_rows(table: table_pb2.Table, stated: frozenset[str]) -> Iterator[list[Value]]:
