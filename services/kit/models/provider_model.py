@@ -9,13 +9,14 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from services.kit.models.completions import CompletionError
+from services.kit.models.completions import TOOL_USE_FAILED, CompletionError
 from services.kit.models.parameters import OneModel
 from services.kit.models.provider_words import provider_words
 from services.kit.models.streamed import Hearer, estimate_usage, hearer
 from services.kit.wire import deadline
 
-_PASSING: Final = frozenset({408, 409, 429, *range(500, 600)})
+# 424 is what Bedrock says where the model itself failed.
+_PASSING: Final = frozenset({408, 409, 424, 429, *range(500, 600)})
 # By the names of exceptions, for providers whose errors have no status.
 _PASSING_NAMES: Final = (
     "Timeout",
@@ -24,13 +25,25 @@ _PASSING_NAMES: Final = (
     "ServiceUnavailable",
     "ResourceExhausted",
     "InternalServer",
+    # What is no JSON is no answer of the provider's.
+    "JSONDecode",
 )
+# Whoever asks repeats; what a class repeats by itself multiplies that, and takes the time of a fallback.
+_ONCE: Final = {
+    "anthropic": {"max_retries": 0}, "openai": {"max_retries": 0}, "azure_openai": {"max_retries": 0},
+    "google_genai": {"max_retries": 1}, "bedrock_converse": {"max_retries": 0},
+}  # fmt: skip
 _FINISHED: Final = {
+    "STOP": "stop",
     "max_tokens": "length",
     "MAX_TOKENS": "length",
     "SAFETY": "content_filter",
     "refusal": "content_filter",
 }
+
+
+# Gemini's, where a model wrote a call that can't be read, or of a tool that there is not.
+_UNREADABLE_CALLS: Final = frozenset({"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"})
 
 
 class ProviderModel:
@@ -73,7 +86,7 @@ class ProviderModel:
         from langchain.chat_models import init_chat_model
 
         own = self._parameters
-        options = dict(own.options)
+        options = {**_ONCE.get(own.provider, {}), **own.options}
         if own.temperature is not None:
             options["temperature"] = own.temperature
         if own.max_tokens is not None:
@@ -119,14 +132,23 @@ def without_calls(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return told
 
 
-def _failure(error: Exception) -> CompletionError:
+def _status_of(error: BaseException | None) -> int | None:
+    """Returns the HTTP status that an error is of, or the one that it was raised for."""
+    if error is None:
+        return None
     response: Any = getattr(error, "response", None)
-    status = getattr(error, "status_code", None) or getattr(response, "status_code", None)
     if isinstance(response, Mapping):  # botocore
-        status = (response.get("ResponseMetadata") or {}).get("HTTPStatusCode")
+        response = response.get("ResponseMetadata") or {}
+        return response.get("HTTPStatusCode") or _status_of(error.__cause__)
+    named = (getattr(error, "status_code", None), getattr(error, "code", None), getattr(response, "status_code", None))
+    return next((each for each in named if isinstance(each, int)), None) or _status_of(error.__cause__)
+
+
+def _failure(error: Exception) -> CompletionError:
+    status = _status_of(error)
     said = provider_words(str(error).encode())
     name = type(error).__name__
-    if isinstance(status, int):
+    if status is not None:
         told = f"the provider answered {status}: {said}"
         return CompletionError(f"http_{status}", told, retryable=status in _PASSING, said=said)
     passing = any(part in name for part in _PASSING_NAMES)
@@ -139,6 +161,11 @@ def _in_form(answer: Any, model: str) -> dict[str, Any]:
     message = convert_to_openai_messages(answer)
     about, usage = answer.response_metadata, answer.usage_metadata or {}
     reason = about.get("finish_reason") or about.get("stop_reason") or about.get("stopReason") or "stop"
+    if reason in _UNREADABLE_CALLS:
+        said = about.get("finish_message") or reason
+        raise CompletionError(
+            TOOL_USE_FAILED, f"the provider could not read a call: {said}", retryable=False, said=said
+        )
     cached = (usage.get("input_token_details") or {}).get("cache_read") or 0
     return {
         "model": about.get("model_name") or about.get("model") or model,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
@@ -13,7 +14,7 @@ from langchain_core.messages import AIMessage
 
 from services.kit.models.answers import mend
 from services.kit.models.chain import ASKED, ModelChain
-from services.kit.models.completions import CompletionError
+from services.kit.models.completions import TOOL_USE_FAILED, CompletionError
 from services.kit.models.parameters import ModelParameters, OneModel, parameters_of, problems_of_models
 
 Body = dict[str, Any]
@@ -310,7 +311,8 @@ async def test_a_providers_class_answers_in_the_same_form(provider: Any) -> None
     )
     assert answer["usage"]["prompt_tokens_details"] == {"cached_tokens": 8}
     assert seen[0] == (
-        "claude", {"model_provider": "openai", "max_tokens": 4096, "region_name": "eu", "api_key": "k"},
+        "claude",
+        {"model_provider": "openai", "max_tokens": 4096, "region_name": "eu", "api_key": "k", "max_retries": 0},
     )  # fmt: skip
     assert [type(message).__name__ for message in seen[2]] == [
         "SystemMessage", "HumanMessage", "AIMessage", "ToolMessage",
@@ -332,7 +334,30 @@ async def test_calls_are_told_in_words_where_no_tools_are_offered(provider: Any)
     assert "error: not JSON" in told[3].text
 
 
-@pytest.mark.parametrize(("error", "retryable"), [(Refused("no such key"), False), (ConnectionError("gone"), True)])
+class Google(Exception):
+    """What Google's client raises: the status is its code."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"{code} it says no")
+        self.code = code
+
+
+class OfLangChain(Exception):
+    """What LangChain's class makes of that."""
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.__cause__ = cause
+
+
+@pytest.mark.parametrize(
+    ("error", "retryable"),
+    [
+        (Refused("no such key"), False), (ConnectionError("gone"), True),
+        (Google(429), True), (OfLangChain(Google(503)), True), (OfLangChain(Google(400)), False),
+        (json.JSONDecodeError("Expecting value", "<html>", 0), True),
+    ],
+)  # fmt: skip
 async def test_what_a_providers_class_raises_is_a_refusal_or_an_outage(
     provider: Any, monkeypatch: pytest.MonkeyPatch, error: Exception, retryable: bool
 ) -> None:
@@ -341,6 +366,22 @@ async def test_what_a_providers_class_raises_is_a_refusal_or_an_outage(
 
     monkeypatch.setattr(ProvidersClass, "_agenerate", fail)
     parameters, _ = provider(AIMessage("done"))
-    with pytest.raises(CompletionError, match=str(error)) as caught:
+    with pytest.raises(CompletionError, match=re.escape(str(error))) as caught:
         await ask(parameters)
     assert caught.value.retryable is retryable
+
+
+async def test_a_call_that_a_provider_could_not_read_is_told_to_the_model(provider: Any) -> None:
+    parameters, _ = provider(AIMessage("", response_metadata={"finish_reason": "MALFORMED_FUNCTION_CALL"}))
+    with pytest.raises(CompletionError) as caught:
+        await ask(parameters)
+    assert (caught.value.kind, caught.value.said) == (TOOL_USE_FAILED, "MALFORMED_FUNCTION_CALL")
+
+
+async def test_a_providers_class_repeats_nothing_by_itself_unless_it_is_told_to(provider: Any) -> None:
+    parameters, seen = provider(AIMessage("done"))
+    await ask(parameters)
+    assert seen[0][1]["max_retries"] == 0
+    parameters, seen = provider(AIMessage("done"), options={"max_retries": 5})
+    await ask(parameters)
+    assert seen[0][1]["max_retries"] == 5
