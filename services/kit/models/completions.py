@@ -17,7 +17,14 @@ from urllib.parse import urlencode
 import aiohttp
 import orjson
 from opentelemetry import trace
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_exponential_jitter
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception,
+    stop_after_attempt,
+    wait_exponential,
+    wait_random,
+)
 
 from services.kit.models.prompts import with_data
 from services.kit.models.provider_words import provider_words
@@ -43,7 +50,7 @@ LONGEST_WAIT_S = 8.0
 ACCOUNT_USED_UP = b'"insufficient_quota"'
 # A model may take its time, and the timeout is around all attempts; to connect takes none, and may be tried again.
 CONNECT_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=5)
-_BACKOFF = wait_exponential_jitter(multiplier=0.2, max=LONGEST_WAIT_S, jitter=0.2)
+_BACKOFF = wait_exponential(multiplier=0.2, max=LONGEST_WAIT_S) + wait_random(0, 0.2)
 # Half of what gRPC takes as a message by default: what came of a larger one could be shown to nobody.
 MOST_ANSWER_BYTES = 2 * 1024 * 1024
 # More than any model takes, and few enough to be added up for ever.
