@@ -28,7 +28,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from signalbox.v1 import runs_pb2 as signalbox_dot_v1_dot_runs__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1asignalbox/v1/threads.proto\x12\x0csignalbox.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17signalbox/v1/runs.proto\"\xab\x01\n\x06Thread\x12\x11\n\tthread_id\x18\x01 \x01(\t\x12/\n\x0b\x63reate_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x33\n\x0flatest_run_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\trun_count\x18\x04 \x01(\x05\x12\x15\n\ractive_run_id\x18\x05 \x01(\t\"v\n\nCheckpoint\x12\x15\n\rcheckpoint_id\x18\x01 \x01(\t\x12\x0c\n\x04step\x18\x02 \x01(\x05\x12/\n\x0b\x63reate_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nnext_nodes\x18\x04 \x03(\t\"\x88\x01\n\x0bThreadState\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12,\n\ncheckpoint\x18\x02 \x01(\x0b\x32\x18.signalbox.v1.Checkpoint\x12\x12\n\nnext_nodes\x18\x03 \x03(\t\x12\'\n\x06values\x18\x04 \x01(\x0b\x32\x17.google.protobuf.Struct\"^\n\x12ListThreadsRequest\x12\x1d\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xf4\x03(\x00\x12)\n\npage_token\x18\x02 \x01(\tB\x15\xbaH\x12r\x10\x32\x0e^[!-~]{0,256}$\"U\n\x13ListThreadsResponse\x12%\n\x07threads\x18\x01 \x03(\x0b\x32\x14.signalbox.v1.Thread\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"F\n\x10GetThreadRequest\x12\x32\n\tthread_id\x18\x01 \x01(\tB\x1f\xbaH\x1cr\x1a\x32\x18^[A-Za-z0-9_.:-]{1,128}$\"Z\n\x11GetThreadResponse\x12$\n\x06thread\x18\x01 \x01(\x0b\x32\x14.signalbox.v1.Thread\x12\x1f\n\x04runs\x18\x02 \x03(\x0b\x32\x11.signalbox.v1.Run\"\x99\x01\n\x15GetThreadStateRequest\x12\x32\n\tthread_id\x18\x01 \x01(\tB\x1f\xbaH\x1cr\x1a\x32\x18^[A-Za-z0-9_.:-]{1,128}$\x12\x18\n\x06run_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01\x12\x32\n\rcheckpoint_id\x18\x03 \x01(\tB\x1b\xbaH\x18r\x16\x32\x14^[A-Za-z0-9-]{0,64}$\"q\n\x16GetThreadStateResponse\x12(\n\x05state\x18\x01 \x01(\x0b\x32\x19.signalbox.v1.ThreadState\x12-\n\x0b\x63heckpoints\x18\x02 \x03(\x0b\x32\x18.signalbox.v1.Checkpoint\"\xcd\x01\n\x11\x46orkThreadRequest\x12\x32\n\tthread_id\x18\x01 \x01(\tB\x1f\xbaH\x1cr\x1a\x32\x18^[A-Za-z0-9_.:-]{1,128}$\x12\x18\n\x06run_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01\x12\x32\n\rcheckpoint_id\x18\x03 \x01(\tB\x1b\xbaH\x18r\x16\x32\x14^[A-Za-z0-9-]{0,64}$\x12\x36\n\rnew_thread_id\x18\x04 \x01(\tB\x1f\xbaH\x1cr\x1a\x32\x18^[A-Za-z0-9_.:-]{0,128}$\"Z\n\x12\x46orkThreadResponse\x12$\n\x06thread\x18\x01 \x01(\x0b\x32\x14.signalbox.v1.Thread\x12\x1e\n\x03run\x18\x02 \x01(\x0b\x32\x11.signalbox.v1.Run\"\x8c\x01\n\x12GetRunStateRequest\x12\x18\n\x06run_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01\x12#\n\x04step\x18\x02 \x01(\x05\x42\x10\xbaH\r\x1a\x0b(\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01H\x00\x88\x01\x01\x12\x11\n\tas_output\x18\x03 \x01(\x08\x12\x1b\n\x13without_checkpoints\x18\x04 \x01(\x08\x42\x07\n\x05_step\"n\n\x13GetRunStateResponse\x12(\n\x05state\x18\x01 \x01(\x0b\x32\x19.signalbox.v1.ThreadState\x12-\n\x0b\x63heckpoints\x18\x02 \x03(\x0b\x32\x18.signalbox.v1.Checkpoint\"\xb8\x04\n\x0e\x46orkRunRequest\x12\x18\n\x06run_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01\x12\x1e\n\x04step\x18\x02 \x01(\x05\x42\x10\xbaH\r\x1a\x0b(\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x12\'\n\x06update\x18\x03 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x19\n\x07\x61s_node\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x01\x12/\n\nrequest_id\x18\x05 \x01(\tB\x1b\xbaH\x18r\x16\x32\x14^[\\x21-\\x7e]{0,128}$\x12\x11\n\tin_thread\x18\x06 \x01(\x08\x12&\n\x05input\x18\x07 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x12\n\nonly_state\x18\x08 \x01(\x08:\xa7\x02\xbaH\xa3\x02\x1a\x66\n\x18\x66ork_run.update_or_input\x12\"update and input can\'t both be set\x1a&!(has(this.update) && has(this.input))\x1a\xb8\x01\n\x13\x66ork_run.only_state\x12\x43only_state takes an update or the end as as_node, and no request_id\x1a\\!this.only_state || (has(this.update) || this.as_node == \'__end__\') && this.request_id == \'\'\"1\n\x0f\x46orkRunResponse\x12\x1e\n\x03run\x18\x01 \x01(\x0b\x32\x11.signalbox.v1.Run\"I\n\x13\x44\x65leteThreadRequest\x12\x32\n\tthread_id\x18\x01 \x01(\tB\x1f\xbaH\x1cr\x1a\x32\x18^[A-Za-z0-9_.:-]{1,128}$\"A\n\x14\x44\x65leteThreadResponse\x12\x11\n\trun_count\x18\x01 \x01(\x05\x12\x16\n\x0e\x64\x65\x63ision_count\x18\x02 \x01(\x05\x32\xd2\x04\n\rThreadService\x12R\n\x0bListThreads\x12 .signalbox.v1.ListThreadsRequest\x1a!.signalbox.v1.ListThreadsResponse\x12L\n\tGetThread\x12\x1e.signalbox.v1.GetThreadRequest\x1a\x1f.signalbox.v1.GetThreadResponse\x12[\n\x0eGetThreadState\x12#.signalbox.v1.GetThreadStateRequest\x1a$.signalbox.v1.GetThreadStateResponse\x12O\n\nForkThread\x12\x1f.signalbox.v1.ForkThreadRequest\x1a .signalbox.v1.ForkThreadResponse\x12R\n\x0bGetRunState\x12 .signalbox.v1.GetRunStateRequest\x1a!.signalbox.v1.GetRunStateResponse\x12\x46\n\x07\x46orkRun\x12\x1c.signalbox.v1.ForkRunRequest\x1a\x1d.signalbox.v1.ForkRunResponse\x12U\n\x0c\x44\x65leteThread\x12!.signalbox.v1.DeleteThreadRequest\x1a\".signalbox.v1.DeleteThreadResponseB*\n\x0csignalbox.v1P\x01Z\x18signalbox/v1;signalboxv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1asignalbox/v1/threads.proto\x12\x0csignalbox.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17signalbox/v1/runs.proto\"\xed\x02\n\x06Thread\x12\x11\n\tthread_id\x18\x01 \x01(\t\x12/\n\x0b\x63reate_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x33\n\x0flatest_run_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\trun_count\x18\x04 \x01(\x05\x12\x15\n\ractive_run_id\x18\x05 \x01(\t\x12)\n\x08metadata\x18\x06 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\r\n\x05\x61gent\x18\x07 \x01(\t\x12\x30\n\x06labels\x18\x08 \x03(\x0b\x32 .signalbox.v1.Thread.LabelsEntry\x12%\n\x05state\x18\t \x01(\x0e\x32\x16.signalbox.v1.RunState\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"v\n\nCheckpoint\x12\x15\n\rcheckpoint_id\x18\x01 \x01(\t\x12\x0c\n\x04step\x18\x02 \x01(\x05\x12/\n\x0b\x63reate_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nnext_nodes\x18\x04 \x03(\t\"\x88\x01\n\x0bThreadState\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12,\n\ncheckpoint\x18\x02 \x01(\x0b\x32\x18.signalbox.v1.Checkpoint\x12\x12\n\nnext_nodes\x18\x03 \x03(\t\x12\'\n\x06values\x18\x04 \x01(\x0b\x32\x17.google.protobuf.Struct\"\x89\x01\n\x12ListThreadsRequest\x12\x1d\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xf4\x03(\x00\x12)\n\npage_token\x18\x02 \x01(\tB\x15\xbaH\x12r\x10\x32\x0e^[!-~]{0,256}$\x12)\n\x08metadata\x18\x03 \x01(\x0b\x32\x17.google.protobuf.Struct\"U\n\x13ListThreadsResponse\x12%\n\x07threads\x18\x01 \x03(\x0b\x32\x14.signalbox.v1.Thread\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x8e\x01\n\x13UpdateThreadRequest\x12\x32\n\tthread_id\x18\x01 \x01(\tB\x1f\xbaH\x1cr\x1a\x32\x18^[A-Za-z0-9_.:-]{1,128}$\x12\x31\n\x08metadata\x18\x02 \x01(\x0b\x32\x17.google.protobuf.StructB\x06\xbaH\x03\xc8\x01\x01\x12\x10\n\x08only_new\x18\x03 \x01(\x08\"<\n\x14UpdateThreadResponse\x12$\n\x06thread\x18\x01 \x01(\x0b\x32\x14.signalbox.v1.Thread\"F\n\x10GetThreadRequest\x12\x32\n\tthread_id\x18\x01 \x01(\tB\x1f\xbaH\x1cr\x1a\x32\x18^[A-Za-z0-9_.:-]{1,128}$\"Z\n\x11GetThreadResponse\x12$\n\x06thread\x18\x01 \x01(\x0b\x32\x14.signalbox.v1.Thread\x12\x1f\n\x04runs\x18\x02 \x03(\x0b\x32\x11.signalbox.v1.Run\"\x99\x01\n\x15GetThreadStateRequest\x12\x32\n\tthread_id\x18\x01 \x01(\tB\x1f\xbaH\x1cr\x1a\x32\x18^[A-Za-z0-9_.:-]{1,128}$\x12\x18\n\x06run_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01\x12\x32\n\rcheckpoint_id\x18\x03 \x01(\tB\x1b\xbaH\x18r\x16\x32\x14^[A-Za-z0-9-]{0,64}$\"q\n\x16GetThreadStateResponse\x12(\n\x05state\x18\x01 \x01(\x0b\x32\x19.signalbox.v1.ThreadState\x12-\n\x0b\x63heckpoints\x18\x02 \x03(\x0b\x32\x18.signalbox.v1.Checkpoint\"\xcd\x01\n\x11\x46orkThreadRequest\x12\x32\n\tthread_id\x18\x01 \x01(\tB\x1f\xbaH\x1cr\x1a\x32\x18^[A-Za-z0-9_.:-]{1,128}$\x12\x18\n\x06run_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01\x12\x32\n\rcheckpoint_id\x18\x03 \x01(\tB\x1b\xbaH\x18r\x16\x32\x14^[A-Za-z0-9-]{0,64}$\x12\x36\n\rnew_thread_id\x18\x04 \x01(\tB\x1f\xbaH\x1cr\x1a\x32\x18^[A-Za-z0-9_.:-]{0,128}$\"Z\n\x12\x46orkThreadResponse\x12$\n\x06thread\x18\x01 \x01(\x0b\x32\x14.signalbox.v1.Thread\x12\x1e\n\x03run\x18\x02 \x01(\x0b\x32\x11.signalbox.v1.Run\"\x8c\x01\n\x12GetRunStateRequest\x12\x18\n\x06run_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01\x12#\n\x04step\x18\x02 \x01(\x05\x42\x10\xbaH\r\x1a\x0b(\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01H\x00\x88\x01\x01\x12\x11\n\tas_output\x18\x03 \x01(\x08\x12\x1b\n\x13without_checkpoints\x18\x04 \x01(\x08\x42\x07\n\x05_step\"n\n\x13GetRunStateResponse\x12(\n\x05state\x18\x01 \x01(\x0b\x32\x19.signalbox.v1.ThreadState\x12-\n\x0b\x63heckpoints\x18\x02 \x03(\x0b\x32\x18.signalbox.v1.Checkpoint\"\xb8\x04\n\x0e\x46orkRunRequest\x12\x18\n\x06run_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01\x12\x1e\n\x04step\x18\x02 \x01(\x05\x42\x10\xbaH\r\x1a\x0b(\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x12\'\n\x06update\x18\x03 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x19\n\x07\x61s_node\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x01\x12/\n\nrequest_id\x18\x05 \x01(\tB\x1b\xbaH\x18r\x16\x32\x14^[\\x21-\\x7e]{0,128}$\x12\x11\n\tin_thread\x18\x06 \x01(\x08\x12&\n\x05input\x18\x07 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x12\n\nonly_state\x18\x08 \x01(\x08:\xa7\x02\xbaH\xa3\x02\x1a\x66\n\x18\x66ork_run.update_or_input\x12\"update and input can\'t both be set\x1a&!(has(this.update) && has(this.input))\x1a\xb8\x01\n\x13\x66ork_run.only_state\x12\x43only_state takes an update or the end as as_node, and no request_id\x1a\\!this.only_state || (has(this.update) || this.as_node == \'__end__\') && this.request_id == \'\'\"1\n\x0f\x46orkRunResponse\x12\x1e\n\x03run\x18\x01 \x01(\x0b\x32\x11.signalbox.v1.Run\"I\n\x13\x44\x65leteThreadRequest\x12\x32\n\tthread_id\x18\x01 \x01(\tB\x1f\xbaH\x1cr\x1a\x32\x18^[A-Za-z0-9_.:-]{1,128}$\"A\n\x14\x44\x65leteThreadResponse\x12\x11\n\trun_count\x18\x01 \x01(\x05\x12\x16\n\x0e\x64\x65\x63ision_count\x18\x02 \x01(\x05\x32\xa9\x05\n\rThreadService\x12R\n\x0bListThreads\x12 .signalbox.v1.ListThreadsRequest\x1a!.signalbox.v1.ListThreadsResponse\x12U\n\x0cUpdateThread\x12!.signalbox.v1.UpdateThreadRequest\x1a\".signalbox.v1.UpdateThreadResponse\x12L\n\tGetThread\x12\x1e.signalbox.v1.GetThreadRequest\x1a\x1f.signalbox.v1.GetThreadResponse\x12[\n\x0eGetThreadState\x12#.signalbox.v1.GetThreadStateRequest\x1a$.signalbox.v1.GetThreadStateResponse\x12O\n\nForkThread\x12\x1f.signalbox.v1.ForkThreadRequest\x1a .signalbox.v1.ForkThreadResponse\x12R\n\x0bGetRunState\x12 .signalbox.v1.GetRunStateRequest\x1a!.signalbox.v1.GetRunStateResponse\x12\x46\n\x07\x46orkRun\x12\x1c.signalbox.v1.ForkRunRequest\x1a\x1d.signalbox.v1.ForkRunResponse\x12U\n\x0c\x44\x65leteThread\x12!.signalbox.v1.DeleteThreadRequest\x1a\".signalbox.v1.DeleteThreadResponseB*\n\x0csignalbox.v1P\x01Z\x18signalbox/v1;signalboxv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,10 +36,16 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'signalbox.v1.threads_pb2', 
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\014signalbox.v1P\001Z\030signalbox/v1;signalboxv1'
+  _globals['_THREAD_LABELSENTRY']._loaded_options = None
+  _globals['_THREAD_LABELSENTRY']._serialized_options = b'8\001'
   _globals['_LISTTHREADSREQUEST'].fields_by_name['page_size']._loaded_options = None
   _globals['_LISTTHREADSREQUEST'].fields_by_name['page_size']._serialized_options = b'\272H\007\032\005\030\364\003(\000'
   _globals['_LISTTHREADSREQUEST'].fields_by_name['page_token']._loaded_options = None
   _globals['_LISTTHREADSREQUEST'].fields_by_name['page_token']._serialized_options = b'\272H\022r\0202\016^[!-~]{0,256}$'
+  _globals['_UPDATETHREADREQUEST'].fields_by_name['thread_id']._loaded_options = None
+  _globals['_UPDATETHREADREQUEST'].fields_by_name['thread_id']._serialized_options = b'\272H\034r\0322\030^[A-Za-z0-9_.:-]{1,128}$'
+  _globals['_UPDATETHREADREQUEST'].fields_by_name['metadata']._loaded_options = None
+  _globals['_UPDATETHREADREQUEST'].fields_by_name['metadata']._serialized_options = b'\272H\003\310\001\001'
   _globals['_GETTHREADREQUEST'].fields_by_name['thread_id']._loaded_options = None
   _globals['_GETTHREADREQUEST'].fields_by_name['thread_id']._serialized_options = b'\272H\034r\0322\030^[A-Za-z0-9_.:-]{1,128}$'
   _globals['_GETTHREADSTATEREQUEST'].fields_by_name['thread_id']._loaded_options = None
@@ -73,39 +79,45 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DELETETHREADREQUEST'].fields_by_name['thread_id']._loaded_options = None
   _globals['_DELETETHREADREQUEST'].fields_by_name['thread_id']._serialized_options = b'\272H\034r\0322\030^[A-Za-z0-9_.:-]{1,128}$'
   _globals['_THREAD']._serialized_start=162
-  _globals['_THREAD']._serialized_end=333
-  _globals['_CHECKPOINT']._serialized_start=335
-  _globals['_CHECKPOINT']._serialized_end=453
-  _globals['_THREADSTATE']._serialized_start=456
-  _globals['_THREADSTATE']._serialized_end=592
-  _globals['_LISTTHREADSREQUEST']._serialized_start=594
-  _globals['_LISTTHREADSREQUEST']._serialized_end=688
-  _globals['_LISTTHREADSRESPONSE']._serialized_start=690
-  _globals['_LISTTHREADSRESPONSE']._serialized_end=775
-  _globals['_GETTHREADREQUEST']._serialized_start=777
-  _globals['_GETTHREADREQUEST']._serialized_end=847
-  _globals['_GETTHREADRESPONSE']._serialized_start=849
-  _globals['_GETTHREADRESPONSE']._serialized_end=939
-  _globals['_GETTHREADSTATEREQUEST']._serialized_start=942
-  _globals['_GETTHREADSTATEREQUEST']._serialized_end=1095
-  _globals['_GETTHREADSTATERESPONSE']._serialized_start=1097
-  _globals['_GETTHREADSTATERESPONSE']._serialized_end=1210
-  _globals['_FORKTHREADREQUEST']._serialized_start=1213
-  _globals['_FORKTHREADREQUEST']._serialized_end=1418
-  _globals['_FORKTHREADRESPONSE']._serialized_start=1420
-  _globals['_FORKTHREADRESPONSE']._serialized_end=1510
-  _globals['_GETRUNSTATEREQUEST']._serialized_start=1513
-  _globals['_GETRUNSTATEREQUEST']._serialized_end=1653
-  _globals['_GETRUNSTATERESPONSE']._serialized_start=1655
-  _globals['_GETRUNSTATERESPONSE']._serialized_end=1765
-  _globals['_FORKRUNREQUEST']._serialized_start=1768
-  _globals['_FORKRUNREQUEST']._serialized_end=2336
-  _globals['_FORKRUNRESPONSE']._serialized_start=2338
-  _globals['_FORKRUNRESPONSE']._serialized_end=2387
-  _globals['_DELETETHREADREQUEST']._serialized_start=2389
-  _globals['_DELETETHREADREQUEST']._serialized_end=2462
-  _globals['_DELETETHREADRESPONSE']._serialized_start=2464
-  _globals['_DELETETHREADRESPONSE']._serialized_end=2529
-  _globals['_THREADSERVICE']._serialized_start=2532
-  _globals['_THREADSERVICE']._serialized_end=3126
+  _globals['_THREAD']._serialized_end=527
+  _globals['_THREAD_LABELSENTRY']._serialized_start=482
+  _globals['_THREAD_LABELSENTRY']._serialized_end=527
+  _globals['_CHECKPOINT']._serialized_start=529
+  _globals['_CHECKPOINT']._serialized_end=647
+  _globals['_THREADSTATE']._serialized_start=650
+  _globals['_THREADSTATE']._serialized_end=786
+  _globals['_LISTTHREADSREQUEST']._serialized_start=789
+  _globals['_LISTTHREADSREQUEST']._serialized_end=926
+  _globals['_LISTTHREADSRESPONSE']._serialized_start=928
+  _globals['_LISTTHREADSRESPONSE']._serialized_end=1013
+  _globals['_UPDATETHREADREQUEST']._serialized_start=1016
+  _globals['_UPDATETHREADREQUEST']._serialized_end=1158
+  _globals['_UPDATETHREADRESPONSE']._serialized_start=1160
+  _globals['_UPDATETHREADRESPONSE']._serialized_end=1220
+  _globals['_GETTHREADREQUEST']._serialized_start=1222
+  _globals['_GETTHREADREQUEST']._serialized_end=1292
+  _globals['_GETTHREADRESPONSE']._serialized_start=1294
+  _globals['_GETTHREADRESPONSE']._serialized_end=1384
+  _globals['_GETTHREADSTATEREQUEST']._serialized_start=1387
+  _globals['_GETTHREADSTATEREQUEST']._serialized_end=1540
+  _globals['_GETTHREADSTATERESPONSE']._serialized_start=1542
+  _globals['_GETTHREADSTATERESPONSE']._serialized_end=1655
+  _globals['_FORKTHREADREQUEST']._serialized_start=1658
+  _globals['_FORKTHREADREQUEST']._serialized_end=1863
+  _globals['_FORKTHREADRESPONSE']._serialized_start=1865
+  _globals['_FORKTHREADRESPONSE']._serialized_end=1955
+  _globals['_GETRUNSTATEREQUEST']._serialized_start=1958
+  _globals['_GETRUNSTATEREQUEST']._serialized_end=2098
+  _globals['_GETRUNSTATERESPONSE']._serialized_start=2100
+  _globals['_GETRUNSTATERESPONSE']._serialized_end=2210
+  _globals['_FORKRUNREQUEST']._serialized_start=2213
+  _globals['_FORKRUNREQUEST']._serialized_end=2781
+  _globals['_FORKRUNRESPONSE']._serialized_start=2783
+  _globals['_FORKRUNRESPONSE']._serialized_end=2832
+  _globals['_DELETETHREADREQUEST']._serialized_start=2834
+  _globals['_DELETETHREADREQUEST']._serialized_end=2907
+  _globals['_DELETETHREADRESPONSE']._serialized_start=2909
+  _globals['_DELETETHREADRESPONSE']._serialized_end=2974
+  _globals['_THREADSERVICE']._serialized_start=2977
+  _globals['_THREADSERVICE']._serialized_end=3658
 # @@protoc_insertion_point(module_scope)

@@ -29,7 +29,8 @@ class ThreadServiceStub:
     """Conversations: the runs that share a `thread_id`, read back at any checkpoint, forked from one, and deleted.
 
     Served by the gateway to callers, and by the runtime to the gateway. A thread belongs to its caller: for anybody else,
-    operators included, it is NOT_FOUND. A thread begins with its first run.
+    operators included, it is NOT_FOUND. A thread begins with its first run, or
+    once its caller keeps metadata with it.
     """
 
     def __init__(self, channel):
@@ -42,6 +43,11 @@ class ThreadServiceStub:
                 '/signalbox.v1.ThreadService/ListThreads',
                 request_serializer=signalbox_dot_v1_dot_threads__pb2.ListThreadsRequest.SerializeToString,
                 response_deserializer=signalbox_dot_v1_dot_threads__pb2.ListThreadsResponse.FromString,
+                _registered_method=True)
+        self.UpdateThread = channel.unary_unary(
+                '/signalbox.v1.ThreadService/UpdateThread',
+                request_serializer=signalbox_dot_v1_dot_threads__pb2.UpdateThreadRequest.SerializeToString,
+                response_deserializer=signalbox_dot_v1_dot_threads__pb2.UpdateThreadResponse.FromString,
                 _registered_method=True)
         self.GetThread = channel.unary_unary(
                 '/signalbox.v1.ThreadService/GetThread',
@@ -79,11 +85,20 @@ class ThreadServiceServicer:
     """Conversations: the runs that share a `thread_id`, read back at any checkpoint, forked from one, and deleted.
 
     Served by the gateway to callers, and by the runtime to the gateway. A thread belongs to its caller: for anybody else,
-    operators included, it is NOT_FOUND. A thread begins with its first run.
+    operators included, it is NOT_FOUND. A thread begins with its first run, or
+    once its caller keeps metadata with it.
     """
 
     def ListThreads(self, request, context):
         """Lists the caller's threads, newest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateThread(self, request, context):
+        """Keeps metadata with a thread, beside what it has. It is there from then on, also without a run, until retention removes
+        it. FAILED_PRECONDITION with reason `THREADS_EMPTY` beyond 1,000 threads of a caller without runs.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -144,6 +159,11 @@ def add_ThreadServiceServicer_to_server(servicer, server):
                     request_deserializer=signalbox_dot_v1_dot_threads__pb2.ListThreadsRequest.FromString,
                     response_serializer=signalbox_dot_v1_dot_threads__pb2.ListThreadsResponse.SerializeToString,
             ),
+            'UpdateThread': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateThread,
+                    request_deserializer=signalbox_dot_v1_dot_threads__pb2.UpdateThreadRequest.FromString,
+                    response_serializer=signalbox_dot_v1_dot_threads__pb2.UpdateThreadResponse.SerializeToString,
+            ),
             'GetThread': grpc.unary_unary_rpc_method_handler(
                     servicer.GetThread,
                     request_deserializer=signalbox_dot_v1_dot_threads__pb2.GetThreadRequest.FromString,
@@ -186,7 +206,8 @@ class ThreadService:
     """Conversations: the runs that share a `thread_id`, read back at any checkpoint, forked from one, and deleted.
 
     Served by the gateway to callers, and by the runtime to the gateway. A thread belongs to its caller: for anybody else,
-    operators included, it is NOT_FOUND. A thread begins with its first run.
+    operators included, it is NOT_FOUND. A thread begins with its first run, or
+    once its caller keeps metadata with it.
     """
 
     @staticmethod
@@ -206,6 +227,33 @@ class ThreadService:
             '/signalbox.v1.ThreadService/ListThreads',
             signalbox_dot_v1_dot_threads__pb2.ListThreadsRequest.SerializeToString,
             signalbox_dot_v1_dot_threads__pb2.ListThreadsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateThread(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/signalbox.v1.ThreadService/UpdateThread',
+            signalbox_dot_v1_dot_threads__pb2.UpdateThreadRequest.SerializeToString,
+            signalbox_dot_v1_dot_threads__pb2.UpdateThreadResponse.FromString,
             options,
             channel_credentials,
             insecure,

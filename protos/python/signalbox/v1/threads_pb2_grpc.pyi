@@ -30,7 +30,8 @@ class ThreadServiceStub:
     """Conversations: the runs that share a `thread_id`, read back at any checkpoint, forked from one, and deleted.
 
     Served by the gateway to callers, and by the runtime to the gateway. A thread belongs to its caller: for anybody else,
-    operators included, it is NOT_FOUND. A thread begins with its first run.
+    operators included, it is NOT_FOUND. A thread begins with its first run, or
+    once its caller keeps metadata with it.
     """
 
     @_typing.overload
@@ -39,6 +40,10 @@ class ThreadServiceStub:
     def __new__(cls, channel: _aio.Channel) -> ThreadServiceAsyncStub: ...
     ListThreads: _grpc.UnaryUnaryMultiCallable[_threads_pb2.ListThreadsRequest, _threads_pb2.ListThreadsResponse]
     """Lists the caller's threads, newest first."""
+    UpdateThread: _grpc.UnaryUnaryMultiCallable[_threads_pb2.UpdateThreadRequest, _threads_pb2.UpdateThreadResponse]
+    """Keeps metadata with a thread, beside what it has. It is there from then on, also without a run, until retention removes
+    it. FAILED_PRECONDITION with reason `THREADS_EMPTY` beyond 1,000 threads of a caller without runs.
+    """
     GetThread: _grpc.UnaryUnaryMultiCallable[_threads_pb2.GetThreadRequest, _threads_pb2.GetThreadResponse]
     """Returns a thread with its runs."""
     GetThreadState: _grpc.UnaryUnaryMultiCallable[_threads_pb2.GetThreadStateRequest, _threads_pb2.GetThreadStateResponse]
@@ -66,12 +71,17 @@ class ThreadServiceAsyncStub(ThreadServiceStub):
     """Conversations: the runs that share a `thread_id`, read back at any checkpoint, forked from one, and deleted.
 
     Served by the gateway to callers, and by the runtime to the gateway. A thread belongs to its caller: for anybody else,
-    operators included, it is NOT_FOUND. A thread begins with its first run.
+    operators included, it is NOT_FOUND. A thread begins with its first run, or
+    once its caller keeps metadata with it.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListThreads: _aio.UnaryUnaryMultiCallable[_threads_pb2.ListThreadsRequest, _threads_pb2.ListThreadsResponse]  # type: ignore[assignment]
     """Lists the caller's threads, newest first."""
+    UpdateThread: _aio.UnaryUnaryMultiCallable[_threads_pb2.UpdateThreadRequest, _threads_pb2.UpdateThreadResponse]  # type: ignore[assignment]
+    """Keeps metadata with a thread, beside what it has. It is there from then on, also without a run, until retention removes
+    it. FAILED_PRECONDITION with reason `THREADS_EMPTY` beyond 1,000 threads of a caller without runs.
+    """
     GetThread: _aio.UnaryUnaryMultiCallable[_threads_pb2.GetThreadRequest, _threads_pb2.GetThreadResponse]  # type: ignore[assignment]
     """Returns a thread with its runs."""
     GetThreadState: _aio.UnaryUnaryMultiCallable[_threads_pb2.GetThreadStateRequest, _threads_pb2.GetThreadStateResponse]  # type: ignore[assignment]
@@ -98,7 +108,8 @@ class ThreadServiceServicer(metaclass=_abc_1.ABCMeta):
     """Conversations: the runs that share a `thread_id`, read back at any checkpoint, forked from one, and deleted.
 
     Served by the gateway to callers, and by the runtime to the gateway. A thread belongs to its caller: for anybody else,
-    operators included, it is NOT_FOUND. A thread begins with its first run.
+    operators included, it is NOT_FOUND. A thread begins with its first run, or
+    once its caller keeps metadata with it.
     """
 
     @_abc_1.abstractmethod
@@ -108,6 +119,16 @@ class ThreadServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_threads_pb2.ListThreadsResponse, _abc.Awaitable[_threads_pb2.ListThreadsResponse]]:
         """Lists the caller's threads, newest first."""
+
+    @_abc_1.abstractmethod
+    def UpdateThread(
+        self,
+        request: _threads_pb2.UpdateThreadRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_threads_pb2.UpdateThreadResponse, _abc.Awaitable[_threads_pb2.UpdateThreadResponse]]:
+        """Keeps metadata with a thread, beside what it has. It is there from then on, also without a run, until retention removes
+        it. FAILED_PRECONDITION with reason `THREADS_EMPTY` beyond 1,000 threads of a caller without runs.
+        """
 
     @_abc_1.abstractmethod
     def GetThread(
