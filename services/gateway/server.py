@@ -18,6 +18,8 @@ from signalbox.v1 import (
     questions_pb2_grpc,
     runs_pb2,
     runs_pb2_grpc,
+    store_pb2,
+    store_pb2_grpc,
     threads_pb2,
     threads_pb2_grpc,
 )
@@ -72,6 +74,7 @@ async def build(settings: GatewaySettings, stack: AsyncExitStack) -> Service:
         forwarded(_service(runs_pb2, "Run"), runtime, own=RunServicer(entrance, forwarder, redaction)),
         forwarded(_service(agents_pb2, "Agent"), agents_pb2_grpc.AgentServiceStub(channel)),
         forwarded(_service(threads_pb2, "Thread"), threads_pb2_grpc.ThreadServiceStub(channel)),
+        forwarded(_service(store_pb2, "Store"), store_pb2_grpc.StoreServiceStub(channel)),
         forwarded(
             _service(questions_pb2, "Question"), questions_pb2_grpc.QuestionServiceStub(channel), tells_of_others=True
         ),

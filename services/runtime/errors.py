@@ -11,6 +11,7 @@ SignalboxError
 ├── AgentGone                   the agent of a run is not installed any more
 ├── ThreadNotFound              no such thread, or another caller's
 ├── ThreadExists                the id of a new thread is taken
+├── ThreadsEmpty                the caller has too many threads without runs
 ├── ThreadBusy                  the thread has an active run
 ├── ThreadStateLost: ThreadStateGone, ThreadStateUnfit: what a thread's last run left can't be gone on from
 ├── RunQuotaExceeded: TooManyRunsAtOnce, TooManyRunsStarted, TooManyTokens, TooManyRunsWaiting
@@ -39,7 +40,9 @@ SignalboxError
 ├── ModelFailed                 a model did not answer in a way that can be used
 ├── ModelNotAllowed             a node that acts asked a model
 ├── QuestionNotAllowed          a node asked a person that does more than that
-├── StoreRefused                a node asked of its store what that does not do or hold
+├── StoreRefused                a node, or a caller, asked of a store what that does not do or hold
+├── StoreClosed                 callers may not read, or write, their stores outside of runs
+├── ItemNotFound                the caller's store has no such item
 ├── ServiceFailed               evaluator or executor did not do what it was asked
 ├── NodeTimedOut                a node did not end within its limit
 ├── BudgetSpent                 what the run may spend does not allow what a node was about to do, or was doing
@@ -128,6 +131,13 @@ class ThreadNotFound(SignalboxError):
 
     reason = "THREAD_NOT_FOUND"
     code = grpc.StatusCode.NOT_FOUND
+
+
+class ThreadsEmpty(SignalboxError):
+    """The caller has as many threads without runs as anybody may have."""
+
+    reason = "THREADS_EMPTY"
+    code = grpc.StatusCode.FAILED_PRECONDITION
 
 
 class ThreadExists(SignalboxError):
@@ -356,10 +366,24 @@ class DependencyAway(SignalboxError):
 
 
 class StoreRefused(SignalboxError):
-    """A node of a hosted graph asked of its store what that does not do, or more than it may hold."""
+    """A node of a hosted graph, or a caller, asked of a store what that does not do, or more than it may hold."""
 
     reason = "STORE_REFUSED"
     code = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class StoreClosed(SignalboxError):
+    """The operator does not let callers read, or write, what hosted graphs keep for them."""
+
+    reason = "STORE_CLOSED"
+    code = grpc.StatusCode.PERMISSION_DENIED
+
+
+class ItemNotFound(SignalboxError):
+    """The caller's store has no such item, or not any more."""
+
+    reason = "ITEM_NOT_FOUND"
+    code = grpc.StatusCode.NOT_FOUND
 
 
 class ModelRefused(SignalboxError):

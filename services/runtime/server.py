@@ -14,6 +14,7 @@ from signalbox.v1.agents_pb2_grpc import add_AgentServiceServicer_to_server
 from signalbox.v1.maintenance_pb2_grpc import add_MaintenanceServiceServicer_to_server
 from signalbox.v1.questions_pb2_grpc import add_QuestionServiceServicer_to_server
 from signalbox.v1.runs_pb2_grpc import add_RunServiceServicer_to_server
+from signalbox.v1.store_pb2_grpc import add_StoreServiceServicer_to_server
 from signalbox.v1.threads_pb2_grpc import add_ThreadServiceServicer_to_server
 from signalbox_routing.facts import Record
 
@@ -43,6 +44,7 @@ from services.runtime.api.callers import Callers
 from services.runtime.api.maintenance_servicer import MaintenanceServicer
 from services.runtime.api.question_servicer import QuestionServicer
 from services.runtime.api.run_servicer import RunServicer
+from services.runtime.api.store_servicer import StoreServicer
 from services.runtime.api.thread_servicer import ThreadServicer
 from services.runtime.calls.prices import Prices
 from services.runtime.engine.admission import Admission
@@ -71,6 +73,7 @@ from services.runtime.engine.threads import ThreadStore
 from services.runtime.engine.upkeep import Upkeep
 from services.runtime.engine.watches import Watches
 from services.runtime.errors import DatabaseAway
+from services.runtime.hosted.caller_store import CallerStore
 from services.runtime.hosted.containment import contain
 from services.runtime.hosted.definition import HostedDefinition
 from services.runtime.hosted.executor_catalogs import ExecutorCatalogs
@@ -274,11 +277,13 @@ async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
     )
     questions = QuestionServicer(callers, engine, shared.questions)
     listing = AgentServicer(callers, directory)
+    stores = StoreServicer(callers, CallerStore(pools.calls, shared.stores))
     registrations = [
         Registration(add_RunServiceServicer_to_server, servicer, "signalbox.v1.RunService"),
         Registration(add_AgentServiceServicer_to_server, listing, "signalbox.v1.AgentService"),
         Registration(add_ThreadServiceServicer_to_server, threads, "signalbox.v1.ThreadService"),
         Registration(add_QuestionServiceServicer_to_server, questions, "signalbox.v1.QuestionService"),
+        Registration(add_StoreServiceServicer_to_server, stores, "signalbox.v1.StoreService"),
         Registration(add_MaintenanceServiceServicer_to_server, maintenance, "signalbox.v1.MaintenanceService"),
     ]
     return Service(registrations, drain=engine.drain)

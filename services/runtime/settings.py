@@ -268,7 +268,8 @@ class RuntimeSettings(CallSettings, PolicySettings):
         {},
         description="JSON: whose store a hosted graph's runs have and how much it may hold, by agent and `default`, "
         'such as {"default": {"scope": "caller", "most_items": 10000, "most_value_bytes": 65536, '
-        '"most_vectors": 20000, "most_writes": 1000, "days": 365}}; a scope is `caller`, `thread` or `agent`.',
+        '"most_vectors": 20000, "most_writes": 1000, "days": 365}}; a scope is `caller`, `thread` or `agent`. '
+        "`callers` of `default` is what callers may do with their own outside of runs: `write`, `read` or `nothing`.",
     )
     retention_interval_s: float = Field(60, gt=0, le=86_400, description="Seconds between looks for what to prune.")
     retention_batch: int = Field(100, ge=1, le=10_000, description="Runs that one transaction of the pruner handles.")

@@ -43,12 +43,25 @@ class ThreadServicer(threads_pb2_grpc.ThreadServiceServicer):
         """Lists the caller's threads, newest first."""
         caller = self._callers.caller(context)
         limit = request.page_size or THREADS_PAGE
-        threads = await self._threads.select(caller, limit=limit + 1, before=thread_place_of(request.page_token))
+        threads = await self._threads.select(
+            caller,
+            limit=limit + 1,
+            before=thread_place_of(request.page_token),
+            metadata=plain(request.metadata),
+        )
         last = threads[limit - 1] if len(threads) > limit else None
         return threads_pb2.ListThreadsResponse(
             threads=[_thread(thread) for thread in threads[:limit]],
             next_page_token=time_token(last.created_at, last.thread_id) if last else "",
         )
+
+    async def UpdateThread(
+        self, request: threads_pb2.UpdateThreadRequest, context: Context
+    ) -> threads_pb2.UpdateThreadResponse:
+        """Keeps metadata with a thread."""
+        caller, metadata = self._callers.caller(context), plain(request.metadata)
+        thread = await self._threads.update(caller, request.thread_id, metadata, only_new=request.only_new)
+        return threads_pb2.UpdateThreadResponse(thread=_thread(thread))
 
     async def GetThread(self, request: threads_pb2.GetThreadRequest, context: Context) -> threads_pb2.GetThreadResponse:
         """Returns a thread with its runs."""
@@ -139,6 +152,10 @@ def _thread(thread: ThreadRecord) -> threads_pb2.Thread:
         latest_run_time=timestamp_proto(thread.latest_run_at),
         run_count=thread.run_count,
         active_run_id=thread.active_run_id or "",
+        metadata=struct_proto(thread.metadata),
+        agent=thread.agent,
+        labels=thread.labels,
+        state=f"RUN_STATE_{thread.state or 'UNSPECIFIED'}",
     )
 
 

@@ -183,6 +183,7 @@ class Pruner:
             for removal in changes:
                 tally.add(removal)
         await connection.execute(query("forget_limits"))
+        await self._remove_empty_threads(connection)
         cursor = await connection.execute(query("prune_store"), {"limit": self._batch * ITEMS_PER_RUN})
         items: list[tuple[str, int, float]] = await cursor.fetchall()
         # The limit is that of all agents' together.
@@ -191,6 +192,16 @@ class Pruner:
             tally.add(Removal(RetainedData.STORE, agent_of, row_count, int(size_bytes)))
         PRUNE_LAG.set(self._lag_s)
         return more
+
+    async def _remove_empty_threads(self, connection: AsyncConnection[Any]) -> None:
+        """Removes threads that were only named, once they are as old as a run may become."""
+        if (age_s := _finite(self._policies[None].age_s(Stage.RUNS))) is None:
+            return
+        async with connection.transaction():
+            cursor = await connection.execute(query("lock_empty_threads"), {"age_s": age_s, "limit": self._batch})
+            threads = await cursor.fetchall()
+            subjects, thread_ids = [subject for subject, _ in threads], [thread_id for _, thread_id in threads]
+            await connection.execute(query("prune_threads"), {"subjects": subjects, "thread_ids": thread_ids})
 
     async def _prune_stage(
         self, connection: AsyncConnection[Any], tally: _Tally, agent: str | None, policy: RetentionPolicy, stage: Stage

@@ -17,7 +17,10 @@ DAY_S = 86_400
 
 @dataclass(frozen=True)
 class StorePolicy:
-    """Whose store an agent's runs have, and what it may hold; an item goes `days` after its last write, 0 is never."""
+    """Whose store an agent's runs have, and what it may hold; an item goes `days` after its last write, 0 is never.
+
+    `callers` is what callers may do with their own outside of runs; that of `default` counts.
+    """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
@@ -27,6 +30,7 @@ class StorePolicy:
     most_vectors: Annotated[int, Field(ge=1, le=1_000_000)] = 20_000
     most_writes: Annotated[int, Field(ge=1, le=100_000)] = 1000
     days: Annotated[float, Field(ge=0)] = 365
+    callers: Literal["nothing", "read", "write"] = "write"
 
     def lasts_s(self, ttl_s: float | None) -> float | None:
         """Returns the seconds that an item of a time to live lasts; None for ever."""

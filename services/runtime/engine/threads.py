@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+import orjson
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.serde.base import SerializerProtocol
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, DataError
 from psycopg.rows import class_row
 from psycopg_pool import AsyncConnectionPool
 
+from services.kit.errors import InvalidRequest
 from services.kit.identifiers import uuid7
 from services.kit.identity.caller import Caller
 from services.runtime.engine.forks import check_offered, continued, continuing, is_hosted
@@ -30,20 +33,28 @@ from services.runtime.errors import (
     ThreadBusy,
     ThreadExists,
     ThreadNotFound,
+    ThreadsEmpty,
 )
 
 RUNS_SHOWN = 100
+MOST_METADATA_BYTES = 32 * 1024
+# Of a caller: nothing else bounds what costs no run.
+MOST_EMPTY = 1000
 
 
 @dataclass(frozen=True)
 class ThreadRecord:
-    """A thread and what its runs come to."""
+    """A thread and what its runs come to; agent, labels and state are of the active run, or the latest."""
 
     thread_id: str
     created_at: datetime
     run_count: int
     latest_run_at: datetime
     active_run_id: str | None
+    metadata: dict[str, Any]
+    agent: str
+    labels: dict[str, str]
+    state: str | None
 
 
 @dataclass(frozen=True)
@@ -75,11 +86,39 @@ class ThreadStore:
         self._agents = agents
 
     async def select(
-        self, caller: Caller, *, limit: int, before: tuple[datetime, str] | None = None
+        self,
+        caller: Caller,
+        *,
+        limit: int,
+        before: tuple[datetime, str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> list[ThreadRecord]:
-        """Returns the caller's threads, newest first."""
+        """Returns the caller's threads, newest first; with `metadata` those that keep it, or have it as labels.
+
+        Raises InvalidRequest.
+        """
         async with self._pool.connection() as connection:
-            return await self._select(connection, caller, limit=limit, before=before)
+            return await self._select(connection, caller, limit=limit, before=before, metadata=metadata)
+
+    async def update(
+        self, caller: Caller, thread_id: str, metadata: Mapping[str, Any], *, only_new: bool
+    ) -> ThreadRecord:
+        """Keeps metadata with a thread. Raises ThreadExists, ThreadsEmpty, InvalidRequest."""
+        parameters = {"subject": caller.subject, "thread_id": thread_id, "only_new": only_new}
+        async with self._pool.connection() as connection, connection.transaction():
+            written = {**parameters, "metadata": orjson.dumps(metadata).decode()}
+            with _jsonb():
+                cursor = await connection.execute(query("update_thread"), written)
+            row = await cursor.fetchone()
+            if row is None:
+                raise ThreadExists(f"there is a thread {thread_id!r} already; name another")
+            if row[0] > MOST_METADATA_BYTES:
+                raise InvalidRequest(f"metadata: a thread keeps at most {MOST_METADATA_BYTES} bytes")
+            cursor = await connection.execute(query("count_empty_threads"), {**parameters, "most": MOST_EMPTY + 1})
+            count = await cursor.fetchone()
+            if count and count[0] > MOST_EMPTY:
+                raise ThreadsEmpty(f"{MOST_EMPTY} threads without runs are the most; create runs there, or delete some")
+            return await self._get(connection, caller, thread_id)
 
     async def get(self, caller: Caller, thread_id: str) -> ThreadRecord:
         """Returns a thread. Raises ThreadNotFound."""
@@ -158,6 +197,7 @@ class ThreadStore:
         limit: int,
         thread_id: str | None = None,
         before: tuple[datetime, str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> list[ThreadRecord]:
         before_created, before_thread_id = before or (None, None)
         parameters = {
@@ -166,9 +206,11 @@ class ThreadStore:
             "before_created": before_created,
             "before_thread_id": before_thread_id,
             "limit": limit,
+            "metadata": orjson.dumps(dict(metadata or {})).decode(),
         }
         cursor = connection.cursor(row_factory=class_row(ThreadRecord))
-        await cursor.execute(query("list_threads"), parameters)
+        with _jsonb():
+            await cursor.execute(query("list_threads"), parameters)
         return await cursor.fetchall()
 
     async def _get(self, connection: AsyncConnection[Any], caller: Caller, thread_id: str) -> ThreadRecord:
@@ -218,6 +260,14 @@ class ThreadStore:
         new = continuing(run, caller, thread_id, fork.traceparent)
         forked_from = ForkedFrom(run.run_id, source.checkpoint["id"], source.metadata.get("step", 0))
         return await continued(connection, self._runs, self._serde, new, source, forked_from, hosted=is_hosted(run))
+
+
+@contextmanager
+def _jsonb() -> Iterator[None]:
+    try:
+        yield
+    except DataError as error:  # a NUL, or a number without bounds
+        raise InvalidRequest(f"metadata: can't be kept: {error.diag.message_primary}") from error
 
 
 def _owner(caller: Caller) -> Caller:

@@ -11,9 +11,10 @@ import itertools
 import math
 from collections.abc import AsyncGenerator, Coroutine, Iterable, Sequence
 from concurrent.futures import Future
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import orjson
 from langgraph.store.base import (
@@ -38,8 +39,8 @@ from psycopg_pool import AsyncConnectionPool
 from services.runtime.engine.queries import query
 from services.runtime.engine.stored_items import StoreScope, last_writes
 from services.runtime.errors import StoreRefused
-from services.runtime.hosted.session import HostedSession, Visit, current_visit
-from services.runtime.hosted.store_index import Vector, Vectors, check_name
+from services.runtime.hosted.session import Visit, current_visit
+from services.runtime.hosted.store_index import StoreIndex, Vector, Vectors, check_name
 from services.runtime.routing.recorder import ItemWrite
 
 MOST_FOUND: Final = 1000
@@ -85,12 +86,38 @@ class _Asked(NamedTuple):
         return bool(self.texts or self.queries)
 
 
+class Session(Protocol):
+    """What a store needs of the run that it is of: what its tasks have written, and how its graph has it."""
+
+    @property
+    def stored(self) -> Iterable[ItemWrite]: ...
+    @property
+    def store_index(self) -> StoreIndex | None: ...
+    @property
+    def store_ttl(self) -> TTLConfig | None: ...
+    def embedding(self, name: str, texts: Sequence[str]) -> AbstractContextManager[None]: ...
+
+
+@dataclass(frozen=True)
+class _NoRun:
+    stored: tuple[ItemWrite, ...] = ()
+    store_index: StoreIndex | None = None
+    store_ttl: TTLConfig | None = None
+
+    def embedding(self, name: str, texts: Sequence[str]) -> AbstractContextManager[None]:
+        raise LookupError(f"who has no run embeds nothing: {name}, {len(texts)} texts")
+
+
+# For who has no run: nothing was written before, and nothing is found by meaning.
+NO_RUN: Final = _NoRun()
+
+
 class NodeStore(BaseStore):
     """The store of one claimed run of a hosted graph."""
 
     supports_ttl = True
 
-    def __init__(self, pool: AsyncConnectionPool[Any], scope: StoreScope, session: HostedSession) -> None:
+    def __init__(self, pool: AsyncConnectionPool[Any], scope: StoreScope, session: Session) -> None:
         self._pool = pool
         self._scope = scope
         self._session = session
@@ -121,6 +148,10 @@ class NodeStore(BaseStore):
                 await self._here(self._check(asked.puts, visit))
             vectors = await self._index.aembedded(asked.texts, asked.queries, self._session.embedding)
         return await self._here(self._done(asked, visit, vectors))
+
+    async def perform(self, ops: Iterable[Op], visit: Visit) -> list[Result]:
+        """Does what is asked for without looking for meaning; `visit` has what there is to write then."""
+        return await self._done(self._asked(ops), visit, Vectors())
 
     async def _here(self, doing: Coroutine[Any, Any, Found]) -> Found:
         if _running_loop() is self._loop:
