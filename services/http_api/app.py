@@ -25,6 +25,7 @@ from services.http_api.metrics import REQUESTS
 from services.http_api.operations import AssistantRoutes, Handler, Operation, openapi, operations
 from services.http_api.runs import IDEMPOTENCY_KEY, LAST_EVENT_ID, RunRoutes
 from services.http_api.settings import HttpApiSettings
+from services.http_api.store import StoreRoutes
 from services.http_api.threads import ThreadRoutes
 from services.kit.telemetry.logs import get_logger
 from services.kit.telemetry.metrics import from_zero
@@ -66,6 +67,7 @@ def make_app(gateway: Gateway, settings: HttpApiSettings, streams: Streams) -> S
         gateway,
         AssistantRoutes(gateway, bodies),
         ThreadRoutes(gateway, bodies),
+        StoreRoutes(gateway, bodies),
         RunRoutes(gateway, bodies, streams, recovery_s=settings.recovery_s),
     )
     from_zero(REQUESTS, [each.name for each in served], ["200"])

@@ -9,7 +9,7 @@ from typing import TypeVar
 import grpc
 import jwt
 from google.protobuf.message import Message
-from signalbox.v1 import agents_pb2_grpc, questions_pb2_grpc, runs_pb2, runs_pb2_grpc, threads_pb2_grpc
+from signalbox.v1 import agents_pb2_grpc, questions_pb2_grpc, runs_pb2, runs_pb2_grpc, store_pb2_grpc, threads_pb2_grpc
 from starlette.requests import Request
 
 from services.http_api.errors import TokenRefused, from_rpc
@@ -28,6 +28,7 @@ class Gateway:
         self.agents = agents_pb2_grpc.AgentServiceStub(channel)
         self.questions = questions_pb2_grpc.QuestionServiceStub(channel)
         self.threads = threads_pb2_grpc.ThreadServiceStub(channel)
+        self.store = store_pb2_grpc.StoreServiceStub(channel)
         self.call_timeout_s = call_timeout_s
 
     def caller(self, request: Request) -> Caller:

@@ -18,15 +18,23 @@ from services.http_api.gateway import Gateway
 from services.http_api.json_bodies import BodyReader, Json
 from services.http_api.run_request import Body, RunBody, read_body
 from services.http_api.runs import Batch, CancelManyBody, RunRoutes
-from services.http_api.threads import HistoryBody, SearchBody, StateBody, StateUpdateBody, ThreadBody, ThreadRoutes
+from services.http_api.store import DeleteItemBody, NamespacesBody, PutItemBody, SearchItemsBody, StoreRoutes
+from services.http_api.threads import (
+    HistoryBody,
+    PruneBody,
+    SearchBody,
+    StateBody,
+    StateUpdateBody,
+    ThreadBody,
+    ThreadRoutes,
+    ThreadUpdateBody,
+)
 
 Handler = Callable[[Request], Awaitable[Response]]
 CRONS: Final = "crons are not offered yet: have a scheduler of yours create the runs"
-STORE: Final = "the store is not offered here yet: graphs read and write it in their nodes"
 ASSISTANTS: Final = "assistants are the platform's agents, which are deployed: give a config and a context with a run"
 THREAD_STREAMS: Final = "streams of threads are not offered yet: stream a run, or join its stream"
-PRUNING: Final = "what is kept of threads is the operator's retention to say; delete a thread to have it gone"
-METADATA: Final = "metadata of a thread are those of its latest run: give them with a run"
+METADATA: Final = "states have no metadata of their own: keep them with the thread, or give them with a run"
 
 
 class AssistantSearchBody(Body):
@@ -114,7 +122,7 @@ class AssistantRoutes:
 
 
 def operations(
-    gateway: Gateway, assistants: AssistantRoutes, threads: ThreadRoutes, runs: RunRoutes
+    gateway: Gateway, assistants: AssistantRoutes, threads: ThreadRoutes, store: StoreRoutes, runs: RunRoutes
 ) -> list[Operation]:
     """Returns all that is served, in the order in which addresses are tried."""
 
@@ -139,8 +147,10 @@ def operations(
         ),
         Operation("POST", "/threads", "create_thread", "Name a thread", threads.create, ThreadBody),
         Operation("POST", "/threads/search", "search_threads", "Find threads", threads.search, SearchBody),
+        Operation("POST", "/threads/prune", "prune_threads", "Delete threads", threads.prune, PruneBody),
         Operation("POST", "/threads/count", "count_threads", "Count threads", threads.count, SearchBody),
         Operation("GET", in_thread, "get_thread", "Return a thread", threads.get),
+        Operation("PATCH", in_thread, "update_thread", "Keep metadata", threads.update, ThreadUpdateBody),
         Operation("DELETE", in_thread, "delete_thread", "Delete a thread with its runs", threads.delete),
         Operation("POST", in_thread + "/copy", "copy_thread", "Copy a thread", threads.copy),
         Operation("GET", in_thread + "/state", "get_state", "Return a thread's state", threads.state),
@@ -166,14 +176,13 @@ def operations(
         (in_thread + "/runs/crons", "POST"),
     ):
         found.append(_refused(method, path, not_offered(CRONS)))
-    for path, method in (
-        ("/store/items", "PUT"),
-        ("/store/items", "GET"),
-        ("/store/items", "DELETE"),
-        ("/store/items/search", "POST"),
-        ("/store/namespaces", "POST"),
-    ):
-        found.append(_refused(method, path, not_offered(STORE)))
+    found += [
+        Operation("PUT", "/store/items", "put_item", "Write an item", store.put, PutItemBody),
+        Operation("GET", "/store/items", "get_item", "Return an item", store.get),
+        Operation("DELETE", "/store/items", "delete_item", "Delete an item", store.delete, DeleteItemBody),
+        Operation("POST", "/store/items/search", "search_items", "Find items", store.search, SearchItemsBody),
+        Operation("POST", "/store/namespaces", "list_namespaces", "List namespaces", store.namespaces, NamespacesBody),
+    ]
     for path, method in (
         ("/assistants", "POST"),
         ("/assistants/{assistant_id}", "PATCH"),
@@ -188,8 +197,6 @@ def operations(
     ):
         found.append(_refused(method, path, not_offered(THREAD_STREAMS)))
     found += [
-        _refused("POST", "/threads/prune", not_offered(PRUNING)),
-        _refused("PATCH", in_thread, not_offered(METADATA)),
         _refused("PATCH", in_thread + "/state", not_offered(METADATA)),
     ]
     for prefix, of in (("", ""), (in_thread, "thread_")):

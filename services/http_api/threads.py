@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
@@ -19,15 +20,15 @@ from services.http_api.errors import Conflict, Invalid, NotFound
 from services.http_api.forks import asking_of, fork_of, forked
 from services.http_api.gateway import Caller, Gateway
 from services.http_api.interrupts import interrupts_of
-from services.http_api.json_bodies import BodyReader, Json, struct_of
+from services.http_api.json_bodies import BodyReader, Json, json_of, struct_of
 from services.http_api.run_request import END_NODE, Body, Checkpoint, read_body
 from services.http_api.run_stream import ended, problem_of
 from services.http_api.thread_states import MOST_STATES, ThreadStates, moment, place_of
+from services.kit.wire.pages import listed
 
 MOST_THREADS: Final = 100
-# Of a search: pages of runs that it looks at, newest first.
-MOST_PAGES: Final = 10
-RUNS_PAGE: Final = 500
+# Of a search: threads that it looks at, newest first.
+MOST_SEARCHED: Final = 5000
 READ_AT_ONCE: Final = 8
 IDLE, BUSY, INTERRUPTED, FAILED = "idle", "busy", "interrupted", "error"
 _STATUS: Final[Mapping[int, str]] = {
@@ -36,8 +37,10 @@ _STATUS: Final[Mapping[int, str]] = {
     runs_pb2.RUN_STATE_AWAITING_INPUT: INTERRUPTED,
     runs_pb2.RUN_STATE_FAILED: FAILED,
 }
-# What threads of an agent are found by: all that is kept of their metadata but for labels of their runs.
-_AGENT_KEYS: Final = ("graph_id", "assistant_id")
+# What LangGraph's server keeps with a thread once it has a run.
+GRAPH_ID, ASSISTANT_ID = "graph_id", "assistant_id"
+THREAD_EXISTS: Final = "THREAD_EXISTS"
+NO_TTL: Final = "ttl: is not offered; retention is the operator's to set"
 ThreadId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")]
 
 
@@ -49,6 +52,20 @@ class ThreadBody(Body):
     if_exists: Literal["raise", "do_nothing"] = "raise"
     ttl: Any = None
     supersteps: Any = None
+
+
+class ThreadUpdateBody(Body):
+    """What to keep with a thread."""
+
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    ttl: Any = None
+
+
+class PruneBody(Body):
+    """What threads to delete."""
+
+    thread_ids: Annotated[list[ThreadId], Field(max_length=MOST_THREADS)]
+    strategy: Literal["delete", "keep_latest"] = "delete"
 
 
 class SearchBody(Body):
@@ -95,41 +112,49 @@ class StateBody(Body):
 
 @dataclass
 class ThreadSummary:
-    """A thread, by its runs that have been looked at, newest first."""
+    """A thread, and its latest runs as far as they have been read, newest first."""
 
-    thread_id: str
-    runs: list[runs_pb2.Run] = field(default_factory=list)
-    created_at: str = ""
+    thread: threads_pb2.Thread
+    runs: Sequence[runs_pb2.Run] = ()
+
+    @property
+    def thread_id(self) -> str:
+        """Its id."""
+        return self.thread.thread_id
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is anything of it."""
+        return self.thread.HasField("create_time")
 
     @property
     def status(self) -> str:
-        """What it does: what its latest run does."""
-        states = [run.state for run in self.runs]
-        if BUSY in (found := [_STATUS.get(state, IDLE) for state in states]):
-            return BUSY
-        return INTERRUPTED if INTERRUPTED in found else (found[0] if found else IDLE)
+        """What it does: what its runs do."""
+        return _STATUS.get(self.thread.state, IDLE)
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """Its latest run's agent and labels."""
-        if not self.runs:
-            return {}
-        latest = self.runs[0]
-        return {**latest.labels, "graph_id": latest.agent, "assistant_id": assistant_id_of(latest.agent)}
+        """What is kept with it, and its latest run's agent and labels."""
+        found = {**self.thread.labels, **json_of(self.thread.metadata)}
+        agent = self.thread.agent or found.get(GRAPH_ID)
+        return {**found, GRAPH_ID: agent, ASSISTANT_ID: assistant_id_of(str(agent))} if agent else found
+
+    @property
+    def updated_at(self) -> str:
+        """When something of it was new."""
+        if not self.exists:
+            return now()
+        ended = [run.end_time for run in self.runs[:1] if run.HasField("end_time")]
+        return moment(ended[0] if ended else self.thread.latest_run_time)
 
     def document(self, values: Mapping[str, Any] | None) -> dict[str, Any]:
         """Returns it as the protocol has it."""
         asking = [run for run in self.runs if run.HasField("input_request")]
-        updated = (
-            moment(self.runs[0].end_time if self.runs[0].HasField("end_time") else self.runs[0].create_time)
-            if (self.runs)
-            else now()
-        )
         return {
             "thread_id": self.thread_id,
-            "created_at": self.created_at or (moment(self.runs[-1].create_time) if self.runs else updated),
-            "updated_at": updated,
-            "state_updated_at": updated,
+            "created_at": moment(self.thread.create_time) if self.exists else self.updated_at,
+            "updated_at": self.updated_at,
+            "state_updated_at": self.updated_at,
             "metadata": self.metadata,
             "config": {},
             "status": self.status,
@@ -146,18 +171,34 @@ class ThreadRoutes:
         self._bodies = bodies
 
     async def create(self, request: Request) -> Response:
-        """Names a thread. It is there once it has a run; nothing of it is kept before."""
+        """Names a thread. It is there once it has a run, or metadata are kept with it."""
         caller = self._gateway.caller(request)
         body = read_body(ThreadBody, await self._bodies.read(request))
         if body.ttl is not None:
-            raise Invalid("ttl: is not offered; retention is the operator's to set")
+            raise Invalid(NO_TTL)
         if body.supersteps:
             raise Invalid("supersteps: is not offered; a thread begins with a run")
         thread_id = body.thread_id or str(uuid.uuid4())
         summary = await summary_of(caller, thread_id)
-        if summary.runs and body.if_exists == "raise":
-            raise Conflict(f"there is a thread {thread_id!r} already", reason="THREAD_EXISTS")
+        if summary.exists and body.if_exists == "raise":
+            raise Conflict(f"there is a thread {thread_id!r} already", reason=THREAD_EXISTS)
+        if body.metadata and not summary.exists:
+            try:
+                summary = await _kept(caller, thread_id, body.metadata, only_new=True)
+            except Conflict as error:
+                # Somebody was faster.
+                if error.told_reason != THREAD_EXISTS or body.if_exists == "raise":
+                    raise
         return Json(summary.document(None))
+
+    async def update(self, request: Request) -> Response:
+        """Keeps metadata with a thread, beside what it has."""
+        caller, thread_id = self._gateway.caller(request), thread_id_of(request)
+        body = read_body(ThreadUpdateBody, await self._bodies.read(request))
+        if body.ttl is not None:
+            raise Invalid(NO_TTL)
+        await _kept(caller, thread_id, body.metadata)
+        return Json((await summary_of(caller, thread_id)).document(None))
 
     async def get(self, request: Request) -> Response:
         """Returns a thread; one without runs is empty, whatever its id."""
@@ -168,12 +209,17 @@ class ThreadRoutes:
 
     async def delete(self, request: Request) -> Response:
         """Deletes a thread with its runs."""
-        caller, thread_id = self._gateway.caller(request), thread_id_of(request)
-        try:
-            await caller.call(caller.stubs.threads.DeleteThread, threads_pb2.DeleteThreadRequest(thread_id=thread_id))
-        except NotFound:  # it never had a run, or a first try was told of nowhere
-            return Response(status_code=204)
+        await _deleted(self._gateway.caller(request), thread_id_of(request))
         return Response(status_code=204)
+
+    async def prune(self, request: Request) -> Response:
+        """Deletes threads with their runs."""
+        caller = self._gateway.caller(request)
+        body = read_body(PruneBody, await self._bodies.read(request))
+        if body.strategy != "delete":
+            raise Invalid("strategy: what is kept of a thread is the operator's retention to say; delete is offered")
+        found = [await _deleted(caller, thread_id) for thread_id in body.thread_ids]
+        return Json({"pruned_count": sum(found)})
 
     async def copy(self, request: Request) -> Response:
         """Makes a thread with the same history."""
@@ -182,11 +228,13 @@ class ThreadRoutes:
         if not ended:
             raise NotFound(f"thread {thread_id!r} has no run that has ended, so that there is nothing to copy")
         fork = threads_pb2.ForkThreadRequest(thread_id=thread_id, run_id=ended[0].run_id)
-        made = await caller.call(caller.stubs.threads.ForkThread, fork)
-        return Json((await summary_of(caller, made.thread.thread_id)).document(None))
+        made = (await caller.call(caller.stubs.threads.ForkThread, fork)).thread
+        if kept := json_of((await summary_of(caller, thread_id)).thread.metadata):
+            await _kept(caller, made.thread_id, kept)
+        return Json((await summary_of(caller, made.thread_id)).document(None))
 
     async def search(self, request: Request) -> Response:
-        """Finds threads by their runs, newest first."""
+        """Finds threads, those that have changed last first."""
         caller = self._gateway.caller(request)
         body = read_body(SearchBody, await self._bodies.read(request))
         found = (await self._found(caller, body))[body.offset : body.offset + body.limit]
@@ -194,9 +242,13 @@ class ThreadRoutes:
         limit = asyncio.Semaphore(READ_AT_ONCE)
 
         async def document(summary: ThreadSummary) -> dict[str, Any]:
+            head = None
             async with limit:
-                head = await ThreadStates(caller, summary.thread_id).head(summary.runs) if wants_values else None
-            made = summary.document(head["values"] if head else None)
+                if wants_values or summary.status == INTERRUPTED:
+                    summary = await summary_of(caller, summary.thread_id)
+                if wants_values:
+                    head = await ThreadStates(caller, summary.thread_id).head(summary.runs)
+            made = summary.document(head["values"] or None if head else None)
             return {name: each for name, each in made.items() if body.select is None or name in body.select}
 
         return Json(await asyncio.gather(*map(document, found)))
@@ -269,47 +321,46 @@ class ThreadRoutes:
             for each in await summaries(caller, body.metadata)
             if (body.ids is None or each.thread_id in body.ids) and body.status in (None, each.status)
         ]
-        if body.sort_by in ("thread_id", "status", "created_at"):
-            found.sort(key=lambda each: str(each.document(None)[body.sort_by]), reverse=True)
-        return found if body.sort_order == "desc" else found[::-1]
+        by = body.sort_by if body.sort_by in ("thread_id", "status", "created_at") else "updated_at"
+        return sorted(found, key=lambda each: str(each.document(None)[by]), reverse=body.sort_order == "desc")
 
 
 async def summary_of(caller: Caller, thread_id: str) -> ThreadSummary:
-    """Returns a thread; without runs it is one that has had none."""
+    """Returns a thread; without runs or metadata it is one that has had none."""
     request = threads_pb2.GetThreadRequest(thread_id=thread_id)
     try:
         found = await caller.call(caller.stubs.threads.GetThread, request)
     except NotFound:
-        return ThreadSummary(thread_id)
-    return ThreadSummary(thread_id, list(found.runs), moment(found.thread.create_time))
+        return ThreadSummary(threads_pb2.Thread(thread_id=thread_id))
+    return ThreadSummary(found.thread, found.runs)
 
 
 async def summaries(caller: Caller, metadata: Mapping[str, Any]) -> list[ThreadSummary]:
-    """Returns the caller's threads whose latest runs have an agent and labels, newest first.
+    """Returns the caller's threads that have metadata, of so many of the newest."""
+    wanted = {name: metadata[name] for name in (GRAPH_ID, ASSISTANT_ID) if name in metadata}
+    others = {name: value for name, value in metadata.items() if name not in wanted}
+    request = threads_pb2.ListThreadsRequest(metadata=struct_of(others))
+    call = partial(caller.call, caller.stubs.threads.ListThreads)
+    found = [ThreadSummary(each) for each in await listed(call, request, "threads", limit=MOST_SEARCHED)]
+    return [each for each in found if wanted.items() <= each.metadata.items()]
 
-    It looks at so many of the newest runs; older threads are not found. Raises Invalid.
-    """
-    labels = {name: str(value) for name, value in metadata.items() if name not in _AGENT_KEYS}
-    request = runs_pb2.ListRunsRequest(subject=caller.subject, page_size=RUNS_PAGE, labels=labels)
-    graph_id = metadata.get("graph_id")
-    if isinstance(graph_id, str) and not labels:
-        request.agent = graph_id
-    found: dict[str, ThreadSummary] = {}
-    for _ in range(MOST_PAGES):
-        try:
-            page = await caller.call(caller.stubs.runs.ListRuns, request)
-        except Invalid:
-            if request.agent:  # there is none of that name
-                return []
-            raise
-        for run in page.runs:
-            if run.thread_id:
-                found.setdefault(run.thread_id, ThreadSummary(run.thread_id)).runs.append(run)
-        if not page.next_page_token:
-            break
-        request.page_token = page.next_page_token
-    wanted = {name: metadata[name] for name in _AGENT_KEYS if name in metadata}
-    return [each for each in found.values() if wanted.items() <= each.metadata.items()]
+
+async def _deleted(caller: Caller, thread_id: str) -> bool:
+    request = threads_pb2.DeleteThreadRequest(thread_id=thread_id)
+    try:
+        await caller.call(caller.stubs.threads.DeleteThread, request)
+    except NotFound:  # there is nothing of it, or a first try was told of nowhere
+        return False
+    return True
+
+
+async def _kept(
+    caller: Caller, thread_id: str, metadata: Mapping[str, Any], *, only_new: bool = False
+) -> ThreadSummary:
+    request = threads_pb2.UpdateThreadRequest(
+        thread_id=thread_id, metadata=struct_of(dict(metadata)), only_new=only_new
+    )
+    return ThreadSummary((await caller.call(caller.stubs.threads.UpdateThread, request)).thread)
 
 
 def thread_id_of(request: Request) -> str:

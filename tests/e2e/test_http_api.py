@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import uuid
 from collections.abc import AsyncIterator
@@ -36,12 +37,12 @@ pytestmark = pytest.mark.timeout(300)
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def served(harbour: World) -> AsyncIterator[Platform]:
-    """A platform with two replicas of the HTTP API, that offers the graphs of a folder."""
+    """A platform with two replicas of the HTTP API and of the runtime, that offers the graphs of a folder."""
     env = {
-        "runtime": {"SIGNALBOX_AGENT_FOLDERS": str(FOLDER)},
+        "runtime": {"SIGNALBOX_AGENT_FOLDERS": str(FOLDER), "SIGNALBOX_LEASE_S": "3"},
         "http_api": {"SIGNALBOX_ALLOWED_ORIGINS": "https://chat.example.com", "SIGNALBOX_HEARTBEAT_S": "0.2"},
     }
-    async with platform(harbour, service_env=env, http_replicas=2) as running:
+    async with platform(harbour, service_env=env, http_replicas=2, runtime_replicas=2) as running:
         yield running
 
 
@@ -236,6 +237,47 @@ async def test_a_stream_goes_on_at_another_replica_when_one_dies(served: Platfor
         assert [(part.event, part.data) for part in heard] == whole
 
 
+async def test_a_stream_goes_on_when_the_runtime_dies(served: Platform) -> None:
+    modes: Any = ["values", "updates"]
+    heard: list[tuple[str, Any]] = []
+    async with sdk(served) as client:
+        thread_id = (await client.threads.create())["thread_id"]
+        run_id = (await client.runs.create(thread_id, "slow_chain", input={"until": 12}))["run_id"]
+        try:
+            async for part in client.runs.join_stream(thread_id, run_id, stream_mode=modes):
+                heard.append((part.event, part.data))
+                if [event for event, _ in heard].count("values") == 2:
+                    await served.stack.runtimes[0].kill()
+        finally:
+            await served.stack.runtimes[0].start()
+        assert (heard[-1], heard) == (
+            ("end", None),
+            await of(client.runs.join_stream(thread_id, run_id, stream_mode=modes)),
+        )
+
+
+async def test_a_thread_is_changed_and_goes_on_without_input_or_is_left(client: Sdk) -> None:
+    thread_id = (await client.threads.create())["thread_id"]
+    await client.runs.wait(thread_id, "calculator", input=GIVEN)
+    states = await client.threads.get_history(thread_id, limit=50)
+    [at] = [each for each in states if each["metadata"]["step"] == 3]
+    await client.threads.update_state(thread_id, {"rounds": 5}, as_node="model", checkpoint=at["checkpoint"])
+    changed = await client.threads.get_state(thread_id)
+    assert (changed["next"], changed["values"]["rounds"]) == (["give_up"], 7)
+    assert changed["parent_checkpoint"]["checkpoint_id"] == at["checkpoint"]["checkpoint_id"]
+    ended = await client.runs.wait(thread_id, "calculator", input=None)
+    assert ended["messages"][-1]["content"] == "I give up."
+    with pytest.raises(UnprocessableEntityError, match=r"update\.round"):
+        await client.threads.update_state(thread_id, {"round": 1}, as_node="model")
+    asking = (await client.threads.create())["thread_id"]
+    await client.runs.wait(asking, TALK, input=turn("ask"))
+    left = await of(client.runs.stream(asking, TALK, input={}, command={"goto": "__end__"}))
+    assert left[-1] == ("end", None)
+    state = await client.threads.get_state(asking)
+    assert (state["next"], state["tasks"], said(state["values"])) == ([], [], ["ask"])
+    assert (await client.threads.get(asking))["status"] == "idle"
+
+
 async def test_remote_graph_runs_it_as_a_graph(served: Platform) -> None:
     remote = RemoteGraph("calculator", url=url_of(served), api_key=served.token(CALLER))
     assert len((await remote.ainvoke(GIVEN))["messages"]) == 6
@@ -250,8 +292,6 @@ async def test_what_is_not_offered_is_said_in_words(client: Sdk) -> None:
     with pytest.raises(InternalServerError, match="crons are not offered yet") as crons:
         await client.crons.create(TALK, schedule="* * * * *")
     assert crons.value.status_code == 501
-    with pytest.raises(InternalServerError, match="store is not offered"):
-        await client.store.get_item(["a"], key="b")
     refused: list[dict[str, Any]] = [
         {"stream_mode": "debug"}, {"interrupt_before": ["model"]}, {"webhook": "https://example.com"},
         {"multitask_strategy": "rollback"}, {"after_seconds": 3}, {"command": {"goto": "model"}},
@@ -319,6 +359,34 @@ async def test_hostile_requests_are_refused_before_they_cost_anything(served: Pl
             await streamed.aread()
         assert await status("GET", path, headers={"last-event-id": "x" * 5000}) == 422
         assert await status("GET", path + "?stream_mode=debug") == 422
+        ahead = await http.get(path, headers={"last-event-id": "9" * 18 + ".999999999"})
+        assert [line for line in ahead.text.splitlines() if line.startswith("event")] == ["event: end"]
+
+
+async def test_what_is_said_can_not_be_taken_for_an_event(client: Sdk) -> None:
+    text = "a\n\nevent: error\ndata: {}\r\n\r\nid: 9.9\r\u2028\u2029\u0085data: x"
+    events = await of(client.runs.stream(None, TALK, input=turn(text), stream_mode=["values", "updates"]))
+    assert "error" not in [event for event, _ in events]
+    assert said([data for event, data in events if event == "values"][-1]) == [text]
+
+
+async def test_requests_of_two_meanings_have_none(served: Platform) -> None:
+    host, _, port = url_of(served).removeprefix("http://").rpartition(":")
+    body = '{"limit": 1}'
+    smuggled = {
+        "two lengths": f"content-length: {len(body)}\r\ncontent-length: 3\r\n",
+        "a length and chunks": f"content-length: {len(body)}\r\ntransfer-encoding: chunked\r\n",
+        "a name with a space": f"x-api-key : {served.token(CALLER)}\r\ncontent-length: {len(body)}\r\n",
+        "two tokens": f"x-api-key: {served.token('28')}\r\ncontent-length: {len(body)}\r\n",
+    }
+    for kind, headers in smuggled.items():
+        reader, writer = await asyncio.open_connection(host, int(port))
+        asked = f"POST /threads/search HTTP/1.1\r\nhost: x\r\nx-api-key: {served.token(CALLER)}\r\n"
+        writer.write(f"{asked}content-type: application/json\r\n{headers}\r\n{body}".encode())
+        async with asyncio.timeout(60):
+            line = await reader.readline()
+        writer.close()
+        assert line.split()[1] in (b"400", b"401"), (kind, line)
 
 
 async def test_a_repeat_with_the_same_key_finds_the_run(served: Platform) -> None:
@@ -369,3 +437,22 @@ async def test_all_that_the_sdk_calls_is_described(served: Platform) -> None:
     }
     assert len(asked) > 30
     assert asked - places == set()
+
+
+async def test_each_operation_that_is_described_answers_and_takes_what_its_schema_says(served: Platform) -> None:
+    headers = {"x-api-key": served.token(CALLER)}
+    async with httpx.AsyncClient(base_url=url_of(served), headers=headers, timeout=60) as http:
+        described = (await http.get("/openapi.json")).json()["paths"]
+        for path, methods in described.items():
+            for method, operation in methods.items():
+                place = re.sub(r"\{\w+\}", lambda _: str(uuid.uuid4()), path)
+                answer = await http.request(method, place)
+                assert answer.status_code in {*map(int, operation["responses"].keys() - {"default"}), 204, 404, 422}, (
+                    f"{method} {path}: {answer.text}"
+                )
+                assert "is served at" not in answer.text
+                if "requestBody" in operation:
+                    unknown = await http.request(method, place, json={"nobody_knows": 1})
+                    assert (unknown.status_code, unknown.json()["reason"]) == (422, "INVALID_REQUEST"), path
+                nobody = await http.request(method, place, headers={"x-api-key": ""})
+                assert (nobody.status_code == 401) is ("security" not in operation), f"{method} {path}"
