@@ -81,7 +81,7 @@ NAMES: Mapping[str, frozenset[str]] = {
         "RunEvent": "run_id",
         "StateChanged": "waiting_for cause",
         "Table": "truncated_by",
-        "Thread": "thread_id active_run_id",
+        "Thread": "thread_id active_run_id agent",
         "ThreadState": "run_id next_nodes",
         "TokenChunk": "node message_id",
         "TokensReset": "node",

@@ -15,7 +15,7 @@ from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.struct_pb2 import Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 from grpc_status import rpc_status
-from signalbox.v1 import batches_pb2, maintenance_pb2, questions_pb2, runs_pb2, threads_pb2
+from signalbox.v1 import batches_pb2, maintenance_pb2, questions_pb2, runs_pb2, store_pb2, threads_pb2
 
 from services.gateway.redaction import NAMES
 from services.gateway.redaction_rules import WITHHELD
@@ -31,6 +31,7 @@ SECRET, MARK = "ann@example.com", "[redacted: email]"
 RULES = "rules: [{name: email, pattern: '[a-z]+@[a-z.]+', masked_for: others}]"
 RUN_ID = "0199a0c0-0000-7000-8000-000000000000"
 ASKED: dict[str, Any] = {"run_id": RUN_ID, "input_request_id": "q", "answer": "yes"}
+PLACE = store_pb2.StoreNamespace(labels=["a"])
 REQUESTS: dict[str, Message] = {
     "CreateRun": question(),
     "ExecuteRun": runs_pb2.ExecuteRunRequest(create=question(), token_chunks=True),
@@ -45,6 +46,10 @@ REQUESTS: dict[str, Message] = {
         batch_id=RUN_ID, first_number=1, items=[batches_pb2.NewBatchItem(input=question().input)]
     ),
     "StartBatch": batches_pb2.StartBatchRequest(batch_id=RUN_ID, item_count=1),
+    "UpdateThread": threads_pb2.UpdateThreadRequest(thread_id="talk", metadata=Struct()),
+    "GetItem": store_pb2.GetItemRequest(namespace=PLACE, key="k"),
+    "PutItem": store_pb2.PutItemRequest(namespace=PLACE, key="k", value=Struct()),
+    "DeleteItem": store_pb2.DeleteItemRequest(namespace=PLACE, key="k"),
     "EraseStore": maintenance_pb2.EraseStoreRequest(subject="27"),
     "ReplayDecisions": maintenance_pb2.ReplayDecisionsRequest(router="r"),
 }
