@@ -91,7 +91,9 @@ class Explained:
             await self.plain.execute(statement)
             return
         text = statement if isinstance(statement, str) else statement.as_string(self.plain)
-        plan = await self.plain.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {text}".encode(), parameters)
+        plan = await self.plain.execute(
+            f"EXPLAIN (ANALYZE, TIMING OFF, BUFFERS OFF, FORMAT JSON) {text}".encode(), parameters
+        )
         [(explained,)] = await plan.fetchall()
         self.read = {}
         for name, rows in scans(explained[0]["Plan"]):

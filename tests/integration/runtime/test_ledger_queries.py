@@ -134,7 +134,9 @@ async def rows_read(pool: PlatformPool, query: sql.Composed, parameters: Mapping
         # So small a ledger is read whole; where that is forbidden, it is done only where there is no other way.
         await connection.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off")
         text = query.as_string(connection)
-        cursor = await connection.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {text}".encode(), parameters)
+        cursor = await connection.execute(
+            f"EXPLAIN (ANALYZE, TIMING OFF, BUFFERS OFF, FORMAT JSON) {text}".encode(), parameters
+        )
         [(plan,)] = await cursor.fetchall()
     read = Counter[str]()
     for name, rows in scans(plan[0]["Plan"]):
