@@ -20,6 +20,12 @@
 {{- fail (printf "services.%s.optionalTargets.%s names %q, which is not one of services" $name $setting $called) -}}
 {{- end -}}
 {{- end -}}
+{{- range $setting, $ref := (default dict $values).secretFiles -}}
+{{- $with := (default dict $ref).with -}}
+{{- if and $with (not (or (has $with $ours) (hasKey $.Values.services $with))) -}}
+{{- fail (printf "services.%s.secretFiles.%s goes with %q, which is not one of services" $name $setting $with) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 

@@ -34,6 +34,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         'services.runtime.optionalTargets.SIGNALBOX_GRAPH_EXECUTOR_TARGET names "graf", which is not one of services',
     ),
     (
+        of_service("runtime", secretFiles={"SIGNALBOX_BATCH_TOKEN_PUBLIC_KEY_FILE": {"with": "batchs"}}),
+        'services.runtime.secretFiles.SIGNALBOX_BATCH_TOKEN_PUBLIC_KEY_FILE goes with "batchs", which is not one of',
+    ),
+    (
         of_service("guard", extraEnv=[{"name": "SIGNALBOX_GUARD_MODEL", "value": "other"}]),
         "services.guard.extraEnv names SIGNALBOX_GUARD_MODEL: settings go to env, secretEnv, secretFiles or files",
     ),
