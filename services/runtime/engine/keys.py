@@ -23,7 +23,7 @@ async def run_of_key(connection: AsyncConnection[Any], new: NewRun, key: RunKey)
     if row is None:
         return None
     found = RunRecord.of(row)
-    if key.again and (found.state is RunState.FAILED or found.outcome == Outcome.BLOCKED):
+    if key.again and (found.state in (RunState.FAILED, RunState.CANCELLED) or found.outcome == Outcome.BLOCKED):
         return None
     if row["digest"] != key.digest:
         raise RunKeyReused(

@@ -59,7 +59,9 @@ async def test_another_input_under_the_name_is_refused(first: RunStore, second: 
         await second.create(named(digest="other", again=True), claim=True)
 
 
-@pytest.mark.parametrize("ending", [FAILED, BLOCKED], ids=["failed", "blocked"])
+@pytest.mark.parametrize(
+    "ending", [FAILED, BLOCKED, Ending(RunState.CANCELLED)], ids=["failed", "blocked", "cancelled"]
+)
 async def test_what_came_to_nothing_may_be_asked_again_and_is_then_one_run(
     first: RunStore, second: RunStore, ending: Ending
 ) -> None:
@@ -77,7 +79,7 @@ async def test_what_came_to_nothing_may_be_asked_again_and_is_then_one_run(
     assert found.run_id == run_id
 
 
-@pytest.mark.parametrize("state", [RunState.SUCCEEDED, RunState.NEEDS_REVIEW, RunState.CANCELLED])
+@pytest.mark.parametrize("state", [RunState.SUCCEEDED, RunState.NEEDS_REVIEW])
 async def test_nothing_else_is_done_again(first: RunStore, state: RunState) -> None:
     run, _ = await first.create(named(), claim=True)
     await first.end(run, Ending(state))
