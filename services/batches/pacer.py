@@ -17,8 +17,7 @@ from services.batches.pace import Pace
 from services.batches.records import BatchState, BegunItem, ItemState
 from services.batches.runs import BatchRuns, Hindrance, ItemRefused, NotMade
 from services.batches.scores import tell_scores, tell_verdict
-from services.kit.identity.batch_tokens import BatchClaims as TokenClaims
-from services.kit.identity.batch_tokens import BatchTokenMinter
+from services.kit.identity.batch_tokens import BatchTokenClaims, BatchTokenMinter
 from services.kit.telemetry.logs import get_logger
 from services.kit.wire.tasks import stop
 
@@ -45,7 +44,7 @@ class Pacer:
         batch = claim.batch
         self._claim = claim
         self._claims = claims
-        tokens = BatchTokenMinter(private_pem, TokenClaims(batch.caller, batch.batch_id))
+        tokens = BatchTokenMinter(private_pem, BatchTokenClaims(batch.caller, batch.batch_id))
         self._runs = BatchRuns(runtime, tokens, batch.batch_id, self._hindered)
         self._pace = Pace(batch.max_runs)
         self._held: dict[int, asyncio.Task[None]] = {}

@@ -22,7 +22,7 @@ from signalbox.v1 import (
 
 from services.cli.batch_results import FORMS, form_of
 from services.kit.errors import error_detail
-from services.kit.identity.batch_tokens import BatchClaims, BatchTokenMinter
+from services.kit.identity.batch_tokens import BatchTokenClaims, BatchTokenMinter
 from services.kit.identity.bearer import bearer_metadata
 from services.kit.identity.caller import Caller
 from tests.fixtures.stack import Platform, World, platform
@@ -206,7 +206,7 @@ async def test_a_batchs_token_is_for_the_runs_of_that_batch(running: Platform) -
     batch_id = await batches.started([QUESTION])
     await batches.ended(batch_id)
     own = await caller.create(runs_pb2.CreateRunRequest(input=item(QUESTION).input, request_id="my-own"))
-    others = BatchTokenMinter(running.stack.keys.batches.private.read_text(), BatchClaims(Caller("27"), batch_id))
+    others = BatchTokenMinter(running.stack.keys.batches.private.read_text(), BatchTokenClaims(Caller("27"), batch_id))
     token = (bearer_metadata(others.mint()),)
     labels = {"batch": batch_id}
     async with grpc.aio.insecure_channel(running.stack.runtimes[0].ready.listen) as channel:

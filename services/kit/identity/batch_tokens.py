@@ -18,7 +18,7 @@ LONGEST_BATCH_TOKEN_LIFE_S: Final = 600
 
 
 @dataclass(frozen=True)
-class BatchClaims:
+class BatchTokenClaims:
     """What a batch token says: whose runs, and of which batch."""
 
     caller: Caller
@@ -28,7 +28,7 @@ class BatchClaims:
 class BatchTokenMinter:
     """Mints the tokens of one batch; hands one out again while more than half of its life is left."""
 
-    def __init__(self, private_pem: str, claims: BatchClaims) -> None:
+    def __init__(self, private_pem: str, claims: BatchTokenClaims) -> None:
         self._signer = TokenSigner(private_pem, issuer=ISSUER_BATCHES, ttl_s=BATCH_TOKEN_LIFE_S)
         self._claims = claims
         self._minted_at = 0.0
@@ -53,7 +53,7 @@ class BatchTokenVerifier:
         self._keys = public_keys(public_pem)
         self._verified = VerifiedTokens()
 
-    def verify(self, token: str) -> BatchClaims:
+    def verify(self, token: str) -> BatchTokenClaims:
         """Returns what a token says. Raises ClocksApart, TokenInvalid."""
         try:
             claims = self._verified.claims(token, lambda: self._verify(token))
@@ -64,7 +64,7 @@ class BatchTokenVerifier:
         batch_id = claims.get("batch")
         if not isinstance(batch_id, str) or not batch_id:
             raise TokenInvalid("the token names no batch")
-        return BatchClaims(caller_of(claims, "roles", claims.get("claims", {})), batch_id)
+        return BatchTokenClaims(caller_of(claims, "roles", claims.get("claims", {})), batch_id)
 
     def _verify(self, token: str) -> dict[str, Any]:
         claims = claims_of_platform(token, self._keys, issuer=ISSUER_BATCHES, audience=AUDIENCE_RUNTIME)

@@ -10,7 +10,7 @@ from signalbox.v1 import data_chat_pb2, incident_investigation_pb2, runs_pb2, ru
 
 from services.batches.records import BegunItem
 from services.batches.runs import BatchRuns
-from services.kit.identity.batch_tokens import BatchClaims, BatchTokenMinter
+from services.kit.identity.batch_tokens import BatchTokenClaims, BatchTokenMinter
 from services.kit.identity.caller import Caller
 from services.kit.identity.keys import generate_keypair
 
@@ -35,7 +35,7 @@ class Runtime:
 @pytest.mark.parametrize(("retry_count", "again"), [(0, False), (1, True)])
 async def test_an_incident_that_is_run_again_is_investigated_anew(retry_count: int, again: bool) -> None:
     runtime = Runtime()
-    tokens = BatchTokenMinter(generate_keypair().private_pem, BatchClaims(Caller("27"), "b"))
+    tokens = BatchTokenMinter(generate_keypair().private_pem, BatchTokenClaims(Caller("27"), "b"))
     stub = cast("runs_pb2_grpc.RunServiceAsyncStub", runtime)
     runs = BatchRuns(stub, tokens, "b", lambda _: None)
     for given in (INCIDENT, QUESTION):

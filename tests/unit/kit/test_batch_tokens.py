@@ -8,14 +8,14 @@ from typing import Any
 import jwt
 import pytest
 
-from services.kit.identity.batch_tokens import BatchClaims, BatchTokenMinter, BatchTokenVerifier
+from services.kit.identity.batch_tokens import BatchTokenClaims, BatchTokenMinter, BatchTokenVerifier
 from services.kit.identity.caller import Caller, ClocksApart, TokenInvalid
 from services.kit.identity.caller_tokens import CallerTokenMinter, CallerTokenVerifier
 from services.kit.identity.keys import generate_keypair
 from services.kit.telemetry.names import AUDIENCE_BATCHES
 
 KEYS, OTHER = generate_keypair(), generate_keypair()
-CLAIMS = BatchClaims(Caller("27", frozenset({"reader"}), {"tenant": "north"}), "batch-1")
+CLAIMS = BatchTokenClaims(Caller("27", frozenset({"reader"}), {"tenant": "north"}), "batch-1")
 
 
 def signed(**changes: Any) -> str:
