@@ -29,7 +29,7 @@ BUILD_FLAGS ?=
 OF_SERVICE = $(wildcard tests/unit/$(SERVICE) tests/integration/$(SERVICE))
 
 .DEFAULT_GOAL := help
-.PHONY: help run up test test-times faults chaos adding-an-agent-test browser-test client-programs-test mutants check format protos docs bench eval clean images images-test base-image kubernetes cluster-test
+.PHONY: help run up test test-times faults chaos findings-test adding-an-agent-test browser-test client-programs-test mutants check format protos docs bench eval clean images images-test base-image kubernetes cluster-test
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-21s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ chaos: .venv/.dev ## Do that and more for long (RUNS=1000 KILLS=60 GRAPH_KILLS=5
 		SIGNALBOX_CHAOS_GRAPH_KILLS=$(or $(GRAPH_KILLS),500) SIGNALBOX_CHAOS_SLOW_S=40 SIGNALBOX_CHAOS_OUTAGE_S=60 SIGNALBOX_CHAOS_THOROUGH=1 \
 		SIGNALBOX_CHAOS_HOSTED_RUNS=$(or $(HOSTED_RUNS),1000) SIGNALBOX_CHAOS_HOSTED_KILLS=$(or $(HOSTED_KILLS),60) \
 		$(BIN)/pytest tests/chaos tests/e2e/test_hosted_graphs.py --timeout 7200 $(PYTEST_ARGS)
+
+findings-test: .venv/.dev ## Kill the command and every service three times while findings are judged (FINDINGS=10000), for an hour and more
+	SIGNALBOX_CHAOS_FINDINGS=$(or $(FINDINGS),10000) $(BIN)/pytest -s tests/chaos/test_findings_killed.py $(PYTEST_ARGS)
 
 adding-an-agent-test: .venv/.dev ## Add the agent of ARCHITECTURE.md's page to a copy of the repository, and run it there
 	$(BIN)/pytest -m adding_an_agent tests/contract tests/e2e $(PYTEST_ARGS)

@@ -60,6 +60,7 @@ def _values(given: Given, repositories: str) -> dict[str, object]:
         "env": {"SIGNALBOX_GRAPH_CLAIM": "tenant"},
         "files": {"SIGNALBOX_GRAPH_POLICY": {"name": "policy.yaml", "content": WORLD_GRAPH_POLICY.read_text()}},
     }
+    services["batches"] = {"enabled": True}
     services["runtime"]["env"] |= {
         "SIGNALBOX_MODELS": json.dumps(models.models),
     }
