@@ -66,20 +66,20 @@ def _settled(outcome: Outcome) -> batches_pb2.Settled:
         verdict=_VERDICTS[outcome.verdict],
         confidence=outcome.confidence or 0.0,
         confidence_calibrated=outcome.confidence is not None,
-        justification=outcome.justification,
+        justification=_text(outcome.justification),
         evidence=[
             sast_pb2.Evidence(
-                claim=proof.claim,
-                file=proof.file,
+                claim=_text(proof.claim),
+                file=_text(proof.file),
                 first_line=proof.first_line,
                 last_line=proof.last_line,
-                commit=proof.commit,
-                quote=proof.quote,
+                commit=_text(proof.commit),
+                quote=_text(proof.quote),
             )
             for proof in outcome.evidence
         ],
         offline_model_calls=1 if outcome.decided_by else 0,
-        notes=outcome.notes,
+        notes=map(_text, outcome.notes),
     )
     return batches_pb2.Settled(
         by=_SETTLED_BY[outcome.source],
@@ -87,6 +87,11 @@ def _settled(outcome: Outcome) -> batches_pb2.Settled:
         run_id=outcome.run_id if _UUID.fullmatch(outcome.run_id) else "",
         graph_version=outcome.rules,
     )
+
+
+def _text(text: str) -> str:
+    """Returns a text as a message can carry it: of a log, it may hold half of a surrogate pair."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _key(fingerprint: str) -> str:

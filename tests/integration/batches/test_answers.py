@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any
@@ -12,15 +13,18 @@ from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 from signalbox.v1 import batches_pb2, batches_pb2_grpc, runs_pb2, sast_pb2
 
+from services.batches.answers import new_item
+from services.batches.errors import BatchNotFound, BatchTooLarge, TooManyBatches
 from services.batches.servicer import BatchServicer
 from services.kit.errors import error_detail
 from services.kit.identity.bearer import bearer_metadata
+from services.kit.identity.caller import Caller
 from services.kit.identity.caller_tokens import CallerTokenMinter, CallerTokenVerifier
 from services.kit.identity.keys import generate_keypair
 from services.kit.settings import ServiceSettings
 from services.kit.wire.server import Registration, Service, running
 from services.kit.wire.tasks import stop
-from tests.integration.batches.test_pacing import CALLER, Platform, open_platform
+from tests.integration.batches.test_pacing import CALLER, LIMITS, Platform, open_platform
 
 __all__ = ["open_platform"]
 TRUE, FALSE = sast_pb2.VERDICT_TRUE_POSITIVE, sast_pb2.VERDICT_FALSE_POSITIVE
@@ -168,3 +172,71 @@ async def test_a_batch_that_has_ended_can_be_deleted_and_one_under_way_can_not(s
     with pytest.raises(grpc.aio.AioRpcError) as gone:
         await client.stub.GetBatch(batches_pb2.GetBatchRequest(batch_id=batch_id), metadata=client.metadata)
     assert gone.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        finding(1, rule="B" * 70_000),
+        finding(1, settled=batches_pb2.Settled(
+            by=batches_pb2.SETTLED_BY_PERSON,
+            output=runs_pb2.RunOutput(
+                sast_investigation=sast_pb2.SastInvestigationOutput(verdict=TRUE, justification="x" * 70_000)
+            ),
+        )),
+    ],
+    ids=["input", "answer"],
+)  # fmt: skip
+async def test_a_huge_item_is_refused_with_its_place_and_nothing_is_added(
+    served: Any, item: batches_pb2.NewBatchItem
+) -> None:
+    _, client = served
+    created = await client.stub.CreateBatch(batches_pb2.CreateBatchRequest(), metadata=client.metadata)
+    add = batches_pb2.AddBatchItemsRequest(batch_id=created.batch.batch_id, first_number=1, items=[finding(7), item])
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await client.stub.AddBatchItems(add, metadata=client.metadata)
+    assert [each.field for each in error_detail(refused.value).violations] == ["items[1].input"]
+    get = batches_pb2.GetBatchRequest(batch_id=created.batch.batch_id)
+    assert (await client.stub.GetBatch(get, metadata=client.metadata)).batch.item_count == 0
+
+
+async def test_items_and_batches_of_a_caller_are_bounded(
+    open_platform: Callable[..., Awaitable[Platform]],
+) -> None:
+    platform = await open_platform(items=3)
+    given = [new_item(finding(number)) for number in range(1, 5)]
+    batch = await platform.store.create(CALLER, request_id="", name="", max_runs=0)
+    assert await platform.store.add(CALLER, batch.batch_id, 1, given[:3]) == 3
+    with pytest.raises(BatchTooLarge):
+        await platform.store.add(CALLER, batch.batch_id, 4, given[3:])
+    made = await asyncio.gather(
+        *(platform.store.create(CALLER, request_id="", name="", max_runs=0) for _ in range(100)), return_exceptions=True
+    )
+    assert sum(not isinstance(each, BaseException) for each in made) == LIMITS.at_once - 1
+    assert {type(each) for each in made if isinstance(each, BaseException)} == {TooManyBatches}
+
+
+async def test_an_upload_that_stopped_goes_on_elsewhere_and_takes_nothing_else_for_the_same(served: Any) -> None:
+    platform, client = served
+    created = await client.stub.CreateBatch(batches_pb2.CreateBatchRequest(), metadata=client.metadata)
+    batch_id = created.batch.batch_id
+
+    async def add(first: int, *items: batches_pb2.NewBatchItem) -> int:
+        request = batches_pb2.AddBatchItemsRequest(batch_id=batch_id, first_number=first, items=items)
+        return int((await client.stub.AddBatchItems(request, metadata=client.metadata)).item_count)
+
+    assert await add(1, finding(1), finding(2, truth=TRUE)) == 2
+    # Another machine does not know how far the first one came, and begins anew.
+    assert await add(1, finding(1), finding(2, truth=TRUE), finding(3)) == 3
+    for other in (finding(2), finding(2, truth=FALSE), finding(2, truth=TRUE, labels={"team": "other"})):
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await add(2, other)
+        assert refused.value.code() is grpc.StatusCode.ALREADY_EXISTS
+    with pytest.raises(grpc.aio.AioRpcError) as missing:
+        await add(5, finding(5))
+    assert error_detail(missing.value).metadata["item_count"] == "3"
+    # Of another caller it is not there, whatever is asked of it.
+    other = Caller("28")
+    for call in (platform.store.delete(other, batch_id), platform.store.get(other, batch_id)):
+        with pytest.raises(BatchNotFound):
+            await call
