@@ -236,7 +236,7 @@ async def test_an_upload_that_stopped_goes_on_elsewhere_and_takes_nothing_else_f
         await add(5, finding(5))
     assert error_detail(missing.value).metadata["item_count"] == "3"
     # Of another caller it is not there, whatever is asked of it.
-    other = Caller("28")
-    for call in (platform.store.delete(other, batch_id), platform.store.get(other, batch_id)):
+    stranger = Caller("28")
+    for call in (platform.store.delete(stranger, batch_id), platform.store.get(stranger, batch_id)):
         with pytest.raises(BatchNotFound):
             await call
