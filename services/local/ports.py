@@ -29,7 +29,7 @@ class HeldPorts:
             return address
         try:
             held = bind(address)
-        except (OSError, OverflowError):
+        except (OSError, OverflowError, ValueError):
             return address
         address = f"{address.rpartition(':')[0]}:{held.getsockname()[1]}"
         if sys.platform == "linux":

@@ -73,6 +73,11 @@ def test_a_port_that_somebody_listens_on_is_left_to_who_would_listen_there_too()
         assert HeldPorts().hold(taken) == taken
 
 
+@pytest.mark.parametrize("address", ["", "nowhere", "127.0.0.1:port", "127.0.0.1:70000", "a..b:0", "192.0.2.1:0"])
+def test_what_is_no_address_of_this_machine_is_left_to_who_would_listen_there(address: str) -> None:
+    assert HeldPorts().hold(address) == address
+
+
 async def test_ports_of_a_service_that_is_away_are_its_own(tmp_path: Path) -> None:
     arguments = ["-P", "-m", "tests.integration.local.stand_in", "obedient", str(tmp_path / "journal")]
     service = ServiceProcess(Program("child", arguments), tmp_path, ready_timeout_s=START_TIMEOUT_S)
