@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 from opentelemetry import context, propagate
 from opentelemetry.trace import SpanKind
+from prometheus_client import Counter
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -17,15 +18,20 @@ from starlette.routing import Route
 
 from services.kit.telemetry.logs import get_logger
 from services.kit.telemetry.metrics import from_zero
-from services.kit.telemetry.names import GEN_AI_CHAT, GEN_AI_OPERATION, GEN_AI_REQUEST_MODEL
+from services.kit.telemetry.names import GEN_AI_CHAT, GEN_AI_OPERATION, GEN_AI_REQUEST_MODEL, METRIC_PREFIX
 from services.kit.telemetry.tracing import tracer
 from services.offline_model.completion import complete
 from services.offline_model.conversation import Skill, read_conversation
 from services.offline_model.errors import ApiError, ModelNotFound, RequestTooLarge, RouteNotFound, ToolChoiceNotMet
-from services.offline_model.metrics import COMPLETIONS, ERRORS
 from services.offline_model.wire import ChatRequest, read_request
 
 log = get_logger()
+COMPLETIONS = Counter(
+    METRIC_PREFIX + "offline_model_completions_total", "Completions, by model and finish reason.", ["model", "reason"]
+)
+ERRORS = Counter(METRIC_PREFIX + "offline_model_errors_total", "Requests refused, by HTTP status.", ["status"])
+
+from_zero(ERRORS, ["400", "404", "500"])
 
 
 class Endpoints:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from services.kit.models.prompts import read_data
+
+# A line of a file, as prompts and tools show it.
+NUMBERED: Final = re.compile(r"^\s*(?P<number>\d+) \| ?(?P<text>.*)$")
 
 
 class PromptData(BaseModel):
@@ -135,6 +139,11 @@ class CodePart(PromptData):
     last_line: int = 0
     total_lines: int = 0
     code: tuple[str, ...] = ()
+
+    @property
+    def numbered(self) -> dict[int, str]:
+        """The lines by their numbers."""
+        return {int(found["number"]): found["text"] for found in map(NUMBERED.match, self.code) if found}
 
 
 class DraftedClaim(PromptData):

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from services.offline_model.prompt_data import Example
+from services.offline_model.prompt_data import NUMBERED, Example
 
 _ROWS = re.compile(r"rows: (\d+)")
 _TRUNCATED = re.compile(r"truncated: (.+)")
@@ -22,7 +22,6 @@ _EXAMPLE = re.compile(
 )
 _NODE = re.compile(r"\((?P<label>\w+) (?P<key>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\") ")
 _HEADING = re.compile(r"^(?P<path>\S+) lines \d+-\d+ of \d+")
-_LINE = re.compile(r"^\s*(?P<number>\d+) \| (?P<text>.*)$")
 _FILE = re.compile(r"^(?P<path>\S+\.ya?ml)\b", re.MULTILINE)
 
 
@@ -92,5 +91,5 @@ def read_code(results: Iterable[str]) -> Iterator[CodeLine]:
         for line in text.splitlines():
             if heading := _HEADING.match(line):
                 file = heading["path"].strip('"')
-            elif numbered := _LINE.match(line):
+            elif numbered := NUMBERED.match(line):
                 yield CodeLine(file, int(numbered["number"]), numbered["text"])

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass, field
 from typing import Any
 
 from services.offline_model.conversation import Conversation
 from services.offline_model.prompt_data import Finding, FindingToReview, ResearchSoFar, as_prompt
-
-_NUMBERED = re.compile(r"^\s*(?P<number>\d+) \| ?(?P<text>.*)$")
 
 
 @dataclass
@@ -49,7 +46,7 @@ def read_review_request(conversation: Conversation) -> ReviewRequest | None:
     for part in given.code_bank:
         file = files.setdefault(part.file, ReadFile())
         file.total = max(file.total, part.total_lines)
-        file.lines |= {int(m["number"]): m["text"] for m in map(_NUMBERED.match, part.code) if m is not None}
+        file.lines |= part.numbered
     so_far = as_prompt(ResearchSoFar, conversation.data)
     asked = {(use.tool, canonical(use.arguments)) for use in (so_far.tool_calls if so_far else ())}
     asked |= {(call.tool, canonical(call.arguments)) for call in conversation.calls}

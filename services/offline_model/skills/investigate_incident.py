@@ -13,10 +13,10 @@ from functools import cached_property
 from typing import Any, Final
 
 from services.kit.tools.names import EXECUTE_DB_QUERY, FIND_FILE, QUERY_GRAPH, READ_FILE
+from services.offline_model import incidents
 from services.offline_model.conversation import Answer, Call, Conversation
 from services.offline_model.graph_goals.reading import label_of
-from services.offline_model.incidents import queries
-from services.offline_model.incidents.causes import Cause, Row, Service, instant, number
+from services.offline_model.incidents import Cause, Row, Service, instant, number
 from services.offline_model.prompt_data import IncidentToExplain, as_prompt
 from services.offline_model.tool_results import QueryResult, read_code, read_files, read_paths, read_result
 from services.offline_model.vocabulary import Vocabulary
@@ -57,8 +57,8 @@ class _Case:
             for at, service in enumerate(way):
                 self._behind.setdefault(service, set()).update(way[at + 1 :])
         asked = (words, given.incident.started_at, sorted(self._ways))
-        self._deviations = queries.deviations(*asked) if words.measurements else ""
-        self._deployments = queries.deployments(*asked) if words.deployments else ""
+        self._deviations = incidents.deviations(*asked) if words.measurements else ""
+        self._deployments = incidents.deployments(*asked) if words.deployments else ""
         self._rose = [row for row in self._rows(self._deviations) if number(row["after"]) > number(row["before"])]
 
     def missing(self) -> list[Call]:
@@ -149,7 +149,7 @@ class _Case:
         }  # fmt: skip
 
     def _onset(self, symptom: Row) -> str:
-        return queries.onset(self._words, self._incident.started_at, symptom)
+        return incidents.onset(self._words, self._incident.started_at, symptom)
 
     def _rows(self, query: str) -> list[Row]:
         """The rows that a query gave; none where it was refused, or was not made."""

@@ -11,7 +11,7 @@ import ast
 import builtins
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -24,7 +24,6 @@ CRITIQUE: Final = "critique"
 APPROVED, NEEDS_RESEARCH, NEEDS_REANALYSIS = "approved", "needs_research", "needs_reanalysis"
 NEEDS_REVIEW = "NEEDS_REVIEW"
 _PLACE = re.compile(r"(?P<file>.+):(?P<first>\d+)-(?P<last>\d+)")
-_NUMBERED = re.compile(r"^\s*(?P<number>\d+) \| ?(?P<text>.*)$")
 _ASKED = re.compile(r"\blines of (?P<file>\S+):(?P<line>\d+)")
 _CODE = re.compile(r"`([^`]+)`")
 _TEXT = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
@@ -194,7 +193,7 @@ def _read_case(data: Mapping[str, Any]) -> _Case | None:
         justification=draft.justification,
         claims=tuple(_Claim(*_place(each.lines), tuple(_CODE.findall(each.claim))) for each in draft.claims),
         flagged=(finding.file, range(finding.first_line, finding.last_line + 1)),
-        code={part.file: dict(_numbered(part.code)) for part in given.code_bank},
+        code={part.file: part.numbered for part in given.code_bank},
         is_cut=given.lines_left_out > 0,
     )
 
@@ -202,9 +201,3 @@ def _read_case(data: Mapping[str, Any]) -> _Case | None:
 def _place(text: str) -> tuple[str, range]:
     found = _PLACE.fullmatch(text)
     return (found["file"], range(int(found["first"]), int(found["last"]) + 1)) if found else ("", range(0))
-
-
-def _numbered(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-    for line in lines:
-        if found := _NUMBERED.match(line):
-            yield int(found["number"]), found["text"]

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from services.offline_model.conversation import Answer, Conversation
-from services.offline_model.incidents.causes import SOON, instant
+from services.offline_model.incidents import SOON, instant
 from services.offline_model.prompt_data import CauseToValidate, as_prompt
 
 VALIDATE_CAUSE: Final = "validate_cause"
