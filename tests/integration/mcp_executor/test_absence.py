@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import yaml
 from mcp import Client
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from services.kit.identity.keys import KeyPair
@@ -131,6 +132,29 @@ async def test_a_write_whose_result_breaks_its_schema_is_not_made_again(
         assert (answer.error.reason, answer.error.retryable) == ("tool_failed", False)
         assert await executor.call("note", text="x", writes=True) == answer
     assert tickets.tickets.calls == [("add_note", "x")]
+
+
+async def test_a_stream_without_an_end_is_read_no_further(tmp_path: Path, keys: KeyPair, tickets: Served) -> None:
+    file = write_servers(tmp_path, url=tickets.url)
+    assert await accepted(file) == 0
+
+    async def storm() -> AsyncIterator[bytes]:
+        while True:
+            yield b'event: message\ndata: {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}\n\n' * 100
+            await asyncio.sleep(0)
+
+    async def storms(request: Request) -> Response | None:
+        if b"tools/call" not in await request.body():
+            return None
+        return StreamingResponse(storm(), media_type="text/event-stream")
+
+    async with executing(file, keys, mcp_answer_bytes=20_000) as executor:
+        assert found(await executor.call("tickets_search", words="login")) == ["Fix login"]
+        tickets.instead = storms
+        code, told = await refusal(executor)
+        assert (code, "no result within" in told) == (grpc.StatusCode.UNAVAILABLE, False)
+        tickets.instead = None
+        assert found(await executor.call("tickets_search", words="login")) == ["Fix login"]
 
 
 async def test_connections_of_old_tokens_are_closed(tmp_path: Path, keys: KeyPair, tickets: Served) -> None:
