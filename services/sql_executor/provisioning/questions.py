@@ -18,6 +18,11 @@ MOST_EXAMPLES: Final = 1000
 _FUNCTIONS: Final = {
     "round(avg({})::numeric, 2)": "average", "sum({})": "total", "max({})": "highest", "min({})": "lowest"
 }  # fmt: skip
+# What is said of the highest and the lowest of a measure, by a word of it.
+_SUPERLATIVES: Final = {
+    **dict.fromkeys(("price", "cost"), ("most expensive", "cheapest")),
+    **dict.fromkeys(("duration", "length", "pages", "minutes", "seconds", "milliseconds"), ("longest", "shortest")),
+}
 _HEADER = """\
 # Drafted from the schema of {database}: go through it before you load it. {of_values}
 """
@@ -87,9 +92,12 @@ def _examples(table: Table) -> Iterator[Example]:
     for measure in table.measures:
         for words in table.called(measure):
             yield from _by_measure(table, measure, words)
+    yield from _by_superlative(table)
     dated = [column for column in table.plain if column.is_year or column.is_moment]
-    if len(dated) == 1:
-        yield from _by_time(table, dated[0])
+    # Of several times that of the row itself, as `loaned_on` of a loan beside `due_on`.
+    own = dated if len(dated) == 1 else [column for column in dated if column.words.startswith(table.one)]
+    if len(own) == 1:
+        yield from _by_time(table, own[0])
 
 
 def _by_kind(table: Table, column: DescribedColumn) -> Iterator[Example]:
@@ -102,6 +110,7 @@ def _by_kind(table: Table, column: DescribedColumn) -> Iterator[Example]:
     value, held = column.values[0], f"WHERE {kind} = {_literal(column.values[0])}"
     yield f"How many {table.many} have the {column.words} {value}?", f"SELECT {count} {source} {held}"
     yield f"Which {table.many} have the {column.words} {value}?", f"SELECT {table.shown} {source} {held}"
+    yield f"How many {value} {table.many} are there?", f"SELECT {count} {source} {held}"
 
 
 def _by_parent(table: Table, parent: Parent) -> Iterator[Example]:
@@ -146,6 +155,24 @@ def _by_measure(table: Table, measure: DescribedColumn, words: str) -> Iterator[
     yield f"Which {table.one} has the lowest {words}?", f"{shown} ORDER BY {value} LIMIT 1"
     yield f"Top 5 {many} by {words}", f"{shown} ORDER BY {value} DESC NULLS LAST LIMIT 5"
     yield f"Which {many} have a {words} above 10?", f"{shown} WHERE {value} > 10 ORDER BY {value} DESC"
+
+
+def _by_superlative(table: Table) -> Iterator[Example]:
+    said = {
+        measure: {_SUPERLATIVES[word] for word in measure.words.split() if word in _SUPERLATIVES}
+        for measure in table.measures
+    }
+    for measure in table.measures:
+        for words in said[measure]:
+            if sum(words in each for each in said.values()) > 1:
+                continue  # nobody knows which is meant
+            value = f"t.{measure.written}"
+            shown = f"SELECT {table.shown}, {value}" if table.shown != "t.*" else "SELECT t.*"
+            orders = (f"{value} DESC NULLS LAST", value)
+            for word, order in zip(words, orders, strict=True):
+                rows = f"{shown} FROM {table.written} AS t ORDER BY {order}"
+                yield f"What is the {word} {table.one}?", f"{rows} LIMIT 1"
+                yield f"Top 5 {word} {table.many}", f"{rows} LIMIT 5"
 
 
 def _by_time(table: Table, column: DescribedColumn) -> Iterator[Example]:
