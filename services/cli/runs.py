@@ -52,7 +52,7 @@ def runs_command(
     caller: Annotated[str, typer.Option(metavar="USER", help="Only runs of this caller. For operators.")] = "",
     labels: WantedLabels = None,
     text: Annotated[
-        str, typer.Option(metavar="WORDS", help="Only runs with words in title or labels that begin so.")
+        str, typer.Option(metavar="WORDS", help="Only runs in whose title or labels each begins a word: dev, Devices.")
     ] = "",
     _filter_name: Annotated[
         str, typer.Option("--filter", metavar="NAME", help="Begin with the filter that --save kept under this name.")

@@ -14,7 +14,6 @@ from starlette.routing import Route
 from services.console.agent_names import agent_names
 from services.console.errors import BadRequest, NotFound
 from services.console.explanation_page.page import mood, shown
-from services.console.explanation_page.route_drawing import ENDED
 from services.console.filters import Filters
 from services.console.following import RunFollower
 from services.console.gateway import Gateway
@@ -23,6 +22,7 @@ from services.console.run_search import FoundRuns, RunSearch
 from services.console.settings import ConsoleSettings
 from services.console.showing import page
 from services.kit.outcome import Outcome
+from services.kit.wire.event_kinds import ENDED_RUN_STATES
 
 FIELDS = ("text", "agent", "state", "outcome", "rule", "caller", "thread", "labels", "since", "until", "page", "after")
 # The gateway's names of the fields, where they are others.
@@ -110,7 +110,7 @@ class RunPages:
         if run_id != name:
             return RedirectResponse(f"/runs/{run_id}", status_code=303)
         explained = await self._gateway.explained(run_id)
-        is_live = explained.run.state not in ENDED
+        is_live = explained.run.state not in ENDED_RUN_STATES
         trace_url = self._trace_url.replace(TRACE_ID, quote(explained.run.trace_id)) if explained.run.trace_id else ""
         return page("run.html.j2", "runs", **shown(explained), has_console=True, is_live=is_live, trace_url=trace_url)
 

@@ -14,12 +14,12 @@ from starlette.routing import Route
 from services.console.errors import BadRequest, NotFound
 from services.console.explanation_page.page import mood
 from services.console.explanation_page.result import Block, Messages, Result, Words, result_of
-from services.console.explanation_page.route_drawing import ENDED
 from services.console.filters import Filters
 from services.console.gateway import Gateway
 from services.console.run_search import read_runs
 from services.console.settings import ConsoleSettings
 from services.console.showing import page
+from services.kit.wire.event_kinds import ENDED_RUN_STATES
 
 FIELDS = ("page",)
 NAMES = {"page_token": "page"}
@@ -76,7 +76,7 @@ class ThreadPages:
         run_ids = [run.run_id for run in found.runs[:TURNS]]
         runs = await read_runs(self._gateway, run_ids, at_once=self._settings.runs_read_at_once)
         turns = [_turn(run) for run in reversed(runs) if run is not None]
-        active = next((turn.run for turn in reversed(turns) if turn.run.state not in ENDED), None)
+        active = next((turn.run for turn in reversed(turns) if turn.run.state not in ENDED_RUN_STATES), None)
         return page(
             "thread.html.j2",
             "threads",

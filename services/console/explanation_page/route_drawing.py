@@ -11,18 +11,11 @@ from itertools import pairwise
 from signalbox.v1 import agent_outline_pb2, runs_pb2
 
 from services.console.explanation_page.graph_layout import NODE_HEIGHT, NODE_WIDTH, Link, Point, draw
+from services.kit.wire.event_kinds import ENDED_RUN_STATES
 
 END = "__end__"
 THINNEST, WIDEST = 1.4, 5.0
 LONGEST_NAME = 21
-ENDED = frozenset(
-    (
-        runs_pb2.RUN_STATE_SUCCEEDED,
-        runs_pb2.RUN_STATE_FAILED,
-        runs_pb2.RUN_STATE_CANCELLED,
-        runs_pb2.RUN_STATE_NEEDS_REVIEW,
-    )
-)
 
 
 @dataclass(frozen=True)
@@ -182,7 +175,7 @@ def _passages(run: runs_pb2.Run, story: runs_pb2.RunExplanation) -> dict[Link, l
     for step, following in pairwise(story.route):
         passages[step.node, following.node].append(step.sequence)
     # A run that somebody cancelled ended without a step to the end.
-    if story.route and run.state in ENDED and run.state != runs_pb2.RUN_STATE_CANCELLED:
+    if story.route and run.state in ENDED_RUN_STATES and run.state != runs_pb2.RUN_STATE_CANCELLED:
         last = story.route[-1]
         passages[last.node, END].append(last.sequence)
     return passages
