@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -11,7 +10,8 @@ from google.protobuf.message import Message
 from signalbox.v1 import batches_pb2, batches_pb2_grpc
 
 from services.gateway.entrance import Entrance, ServicerContext
-from services.gateway.errors import BatchesUnavailable, Draining
+from services.gateway.errors import BatchesUnavailable
+from services.gateway.open_streams import OpenStreams
 from services.gateway.recovery import RETRY_AFTER_S, was_cut, written_by_servicer
 from services.kit.identity.bearer import bearer_metadata
 from services.kit.identity.caller import Caller
@@ -29,14 +29,7 @@ class BatchForwarder:
     def __init__(self, batches: batches_pb2_grpc.BatchServiceAsyncStub, minter: CallerTokenMinter) -> None:
         self.stub = batches
         self._minter = minter
-        self._streams: set[grpc.aio.UnaryStreamCall[Any, Any]] = set()
-        self._draining = False
-
-    async def drain(self) -> None:
-        """Ends every open stream with Draining, for its caller to go on at another gateway."""
-        self._draining = True
-        for call in list(self._streams):
-            call.cancel()
+        self.streams = OpenStreams("this gateway is shutting down; call again behind the last item received")
 
     async def call(self, method: Callable[..., Awaitable[ResponseT]], request: Message, caller: Caller) -> ResponseT:
         """Makes a unary call; the channel retries those that are safe to repeat."""
@@ -60,31 +53,19 @@ class BatchForwarder:
         return self._stream(self.stub.ExportBatch, request, caller)
 
     async def _stream(self, method: Callable[..., Any], request: Message, caller: Caller) -> AsyncGenerator[Any, None]:
-        if self._draining:
-            raise _draining_error()
+        self.streams.check()
         call = method(request, metadata=self._metadata(caller))
-        self._streams.add(call)
-        try:
-            async for response in call:
-                yield response
-        except grpc.aio.AioRpcError as error:
-            if was_cut(error) and not written_by_servicer(error):
-                raise _unavailable() from error
-            raise
-        except asyncio.CancelledError:
-            if self._draining:
-                raise _draining_error() from None
-            raise
-        finally:
-            self._streams.discard(call)
-            call.cancel()
+        with self.streams.reading(call):
+            try:
+                async for response in call:
+                    yield response
+            except grpc.aio.AioRpcError as error:
+                if was_cut(error) and not written_by_servicer(error):
+                    raise _unavailable() from error
+                raise
 
     def _metadata(self, caller: Caller) -> tuple[tuple[str, str], ...]:
         return (bearer_metadata(self._minter.mint(caller)),)
-
-
-def _draining_error() -> Draining:
-    return Draining("this gateway is shutting down; call again behind the last item received", retry_after_s=0.1)
 
 
 def _unavailable() -> BatchesUnavailable:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -11,8 +10,9 @@ import grpc
 from google.protobuf.message import Message
 from signalbox.v1 import runs_pb2, runs_pb2_grpc
 
-from services.gateway.errors import Draining, RuntimeUnavailable
+from services.gateway.errors import RuntimeUnavailable
 from services.gateway.metrics import EVENTS_REPEATED, STREAM_CONTINUATIONS, STREAMS_GIVEN_UP
+from services.gateway.open_streams import OpenStreams
 from services.gateway.recovery import Recovery, RecoveryPolicy, unavailable, was_cut, written_by_servicer
 from services.kit.identity.bearer import bearer_metadata
 from services.kit.identity.caller import Caller
@@ -62,11 +62,6 @@ class Position:
         return not was_cut and state == runs_pb2.RUN_STATE_AWAITING_INPUT
 
 
-def _draining_error() -> Draining:
-    message = "this gateway is shutting down; call WatchRun again with the sequence number of the last event received"
-    return Draining(message, retry_after_s=0.1)
-
-
 class RunForwarder:
     """Forwards calls to the runtime, with the gateway's word about who calls."""
 
@@ -76,14 +71,9 @@ class RunForwarder:
         self._runtime = runtime
         self._minter = minter
         self._policy = policy
-        self._streams: set[grpc.aio.UnaryStreamCall[Any, Any]] = set()
-        self._draining = False
-
-    async def drain(self) -> None:
-        """Ends every open stream with Draining, for its caller to go on at another gateway."""
-        self._draining = True
-        for call in list(self._streams):
-            call.cancel()
+        self.streams = OpenStreams(
+            "this gateway is shutting down; call WatchRun again with the sequence number of the last event received"
+        )
 
     async def call(self, method: Callable[..., Awaitable[ResponseT]], request: Message, caller: Caller) -> ResponseT:
         """Makes a unary call; the channel retries those that only read."""
@@ -123,30 +113,23 @@ class RunForwarder:
         while True:
             cut: grpc.aio.AioRpcError | None = None
             call = self._open(position, caller, execute)
-            self._streams.add(call)
-            try:
-                async for response in call:
-                    event = response.event
-                    if not event.sequence:
+            with self.streams.reading(call):
+                try:
+                    async for response in call:
+                        event = response.event
+                        if not event.sequence:
+                            yield response
+                            continue
+                        if not position.is_new(event):
+                            EVENTS_REPEATED.inc()
+                            continue
+                        recovery.progressed()
+                        position.advance(event)
                         yield response
-                        continue
-                    if not position.is_new(event):
-                        EVENTS_REPEATED.inc()
-                        continue
-                    recovery.progressed()
-                    position.advance(event)
-                    yield response
-            except grpc.aio.AioRpcError as error:
-                if not was_cut(error):
-                    raise
-                cut = error
-            except asyncio.CancelledError:
-                if self._draining:
-                    raise _draining_error() from None
-                raise
-            finally:
-                call.cancel()
-                self._streams.discard(call)
+                except grpc.aio.AioRpcError as error:
+                    if not was_cut(error):
+                        raise
+                    cut = error
             if position.is_final(cut is not None):
                 return
             await self._before_continuation(recovery, position, cut)
@@ -154,8 +137,7 @@ class RunForwarder:
     def _open(
         self, position: Position, caller: Caller, execute: runs_pb2.ExecuteRunRequest | None
     ) -> grpc.aio.UnaryStreamCall[Any, Any]:
-        if self._draining:
-            raise _draining_error()
+        self.streams.check()
         metadata = self._metadata(caller)
         # Before the first event the run may not exist yet: execute it again, by the same request id.
         if execute is not None and not position.run_id:

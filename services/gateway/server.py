@@ -93,8 +93,8 @@ async def build(settings: GatewaySettings, stack: AsyncExitStack) -> Service:
 
     async def drain() -> None:
         if batches:
-            await batches.drain()
-        await forwarder.drain()
+            batches.streams.drain()
+        forwarder.streams.drain()
 
     return Service([service.registration() for service in services], drain=drain)
 

@@ -70,7 +70,7 @@ async def test_no_stream_is_begun_while_the_gateway_shuts_down(batches: str) -> 
     minter = CallerTokenMinter(generate_keypair().private_pem, ttl_s=60, audience=AUDIENCE_BATCHES)
     async with grpc.aio.insecure_channel(batches) as channel:
         forwarder = BatchForwarder(batches_pb2_grpc.BatchServiceStub(channel), minter)
-        await forwarder.drain()
+        forwarder.streams.drain()
         watch = forwarder.watch(batches_pb2.WatchBatchRequest(batch_id=BATCH_ID), Caller("27"))
         with pytest.raises(Draining):
             await anext(watch)
