@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ExceptionHandler
 
-from services.http_api.errors import ApiError, NotFound, WrongMethod
+from services.http_api.errors import Ambiguous, ApiError, NotFound, WrongMethod
 from services.http_api.event_stream import Streams
 from services.http_api.gateway import API_KEY, Gateway
 from services.http_api.json_bodies import BodyReader, Json
@@ -125,6 +125,7 @@ def _observed(operation: Operation) -> Handler:
 
 async def _answered(operation: Operation, request: Request, span: trace.Span) -> Response:
     try:
+        _check_framing(request)
         return await operation.handler(request)
     except ApiError as error:
         log.info("request refused", operation=operation.name, status=error.status, reason=error.told_reason)
@@ -135,6 +136,11 @@ async def _answered(operation: Operation, request: Request, span: trace.Span) ->
         trace_id = trace_ids(span)[0]
         log.exception("request failed", operation=operation.name)
         return _problem(ApiError(f"the server failed at this request; look up trace {trace_id or 'in its log'}"))
+
+
+def _check_framing(request: Request) -> None:
+    if "content-length" in request.headers and "transfer-encoding" in request.headers:
+        raise Ambiguous("send `content-length` or `transfer-encoding`, and not both")
 
 
 def _problem(error: ApiError) -> Response:

@@ -2,6 +2,7 @@
 
 ApiError
 ├── NotJson           400: the body is no JSON
+├── Ambiguous         400: the request has two meanings
 ├── TokenRefused      401: no token, or one that the gateway does not accept
 ├── NotAllowed        403
 ├── NotFound          404
@@ -88,6 +89,12 @@ class NotJson(ApiError):
     """The body is no JSON."""
 
     status, title, reason = 400, "The body is no JSON", "NOT_JSON"
+
+
+class Ambiguous(ApiError):
+    """The request says in two ways where it ends, so that a proxy may have read another one."""
+
+    status, title, reason = 400, "The request has two meanings", "AMBIGUOUS"
 
 
 class TokenRefused(ApiError):

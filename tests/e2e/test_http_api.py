@@ -367,7 +367,9 @@ async def test_what_is_said_can_not_be_taken_for_an_event(client: Sdk) -> None:
     text = "a\n\nevent: error\ndata: {}\r\n\r\nid: 9.9\r\u2028\u2029\u0085data: x"
     events = await of(client.runs.stream(None, TALK, input=turn(text), stream_mode=["values", "updates"]))
     assert "error" not in [event for event, _ in events]
-    assert said([data for event, data in events if event == "values"][-1]) == [text]
+    [told] = said([data for event, data in events if event == "values"][-1])
+    # Control characters are told as spaces.
+    assert told.split() == text.split()
 
 
 async def test_requests_of_two_meanings_have_none(served: Platform) -> None:
