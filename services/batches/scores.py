@@ -12,6 +12,7 @@ from services.batches.metrics import VERDICTS
 from services.kit.confusion import Confusion
 from services.kit.outcome import Outcome
 from services.kit.telemetry.evaluations import record_result
+from services.kit.telemetry.metrics import from_zero
 from services.kit.telemetry.names import BATCH_ID, FINDING_RULE, RUN_ID
 from services.kit.telemetry.tracing import tracer
 
@@ -72,9 +73,11 @@ def _proto(rule: str, confusion: Confusion) -> batches_pb2.VerdictScores:
 def tell_verdict(rule: str, *, truth: bool, verdict: str, run_id: str, trace_id: str, batch_id: str) -> None:
     """Counts the verdict of a run whose truth is known, and tells it in the run's trace."""
     called = _CALLED.get(verdict)
-    if rule not in _measured and len(_measured) < RULES_MEASURED:
-        _measured.add(rule)
-    measured = rule if rule in _measured else OTHER_RULES
+    measured = rule if rule in _measured or len(_measured) < RULES_MEASURED else OTHER_RULES
+    if measured not in _measured:
+        # What was never seen of a rule is told as 0, so that its shares can be told at once.
+        from_zero(VERDICTS, [measured], ("vulnerable", "harmless"), (*_CALLED, Outcome.NO_VERDICT.value))
+        _measured.add(measured)
     VERDICTS.labels(measured, "vulnerable" if truth else "harmless", verdict).inc()
     was = "a weakness" if truth else "none"
     told = {True: "called one", False: "called none", None: "left to a person"}[called]

@@ -53,6 +53,7 @@ NAMED_BY_EVENTS = {
     "signalbox_tool_calls_served_total": "reasons of refusals are each executor's own",
     "signalbox_tool_call_duration_seconds": "likewise",
     "signalbox_rpc_server_duration_seconds": "refusals and failures count from 0, in _errors_total",
+    "signalbox_batch_verdicts_total": "a rule is its analyser's; all of it is told from its first verdict on",
     "signalbox_run_duration_seconds": "of states that no alert looks at: likewise, in runs_ended_total",
 }
 
