@@ -317,7 +317,7 @@ class Execution:
         try:
             with recording_into(recording):
                 own_context = agent.context(run_context, run.input)
-                if run.epoch == 1 or not await self.shared.store.has_decided(run, admission_router(run.agent)):
+                if self.session is not None and not await self._admitted():
                     changes = (run.forked_from and run.forked_from.update) or {}
                     await self._keep(await agent.admit(run_context, run.input, changes))
                 if begun and (begun.metadata or {}).get(UNCHANGED) and run.forked_from:
@@ -344,6 +344,10 @@ class Execution:
             return config
         self.saver.stop = step + config["recursion_limit"] + 1 if stop is None else stop
         return {**config, "recursion_limit": max(1, self.saver.stop - step - 1)}
+
+    async def _admitted(self) -> bool:
+        """Whether a claim before this one has let the input in."""
+        return self.run.epoch > 1 and await self.shared.store.has_decided(self.run, admission_router(self.run.agent))
 
     async def _keep(self, verdict: StepRecord | None) -> None:
         """Commits the verdict that let an input in: whoever goes on with the run does not ask for it again."""

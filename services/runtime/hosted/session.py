@@ -163,8 +163,9 @@ class HostedSession:
         """What the run has spent, calls of nodes included that go on; of wall time this claim's as it passes."""
         with self._lock:
             passed = time.perf_counter() - self._began
-            under_way = spend_of([begun.call for begun in self._open.values()], 0.0)
-            return add_spend({**self._spent, "wall_time_s": self._spent["wall_time_s"] + passed}, under_way)
+            spent: Spend = {**self._spent, "wall_time_s": self._spent["wall_time_s"] + passed}
+            under_way = [begun.call for begun in self._open.values()]
+            return add_spend(spent, spend_of(under_way, 0.0)) if under_way else spent
 
     def check_time(self) -> None:
         """Raises BudgetSpentError before a node for which no time is left, or after a call that was refused."""

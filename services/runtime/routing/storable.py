@@ -47,7 +47,7 @@ def check_state(update: Mapping[str, Any]) -> None:
 
 def presentable(text: str, longest: int = LONGEST_MESSAGE) -> str:
     """Returns text for a person and a column of text: no control characters, no halves of pairs, not too long."""
-    clean = _UNPRINTABLE.sub(" ", text)
+    clean = text if text.isprintable() else _UNPRINTABLE.sub(" ", text)
     return clean if len(clean) <= longest else clean[: longest - 1] + "…"
 
 
