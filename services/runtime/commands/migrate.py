@@ -66,7 +66,8 @@ def migrate(dsn: str) -> list[str]:
     with backend, as_file(files("services.runtime") / "migrations") as folder:
         migrations = read_migrations(str(folder))
         _take_lock(backend)
-        while migration := _first_missing(backend, migrations):
+        # Once: under the lock nobody else applies any, and sorting them anew after each took longer than most take.
+        for migration in _to_apply(backend, migrations):
             log.info("applying a migration", migration=migration.id)
             try:
                 _apply(backend, migration)
@@ -142,11 +143,11 @@ _patiently = retry(
 
 
 @_patiently
-def _first_missing(backend: DatabaseBackend, migrations: MigrationList) -> Migration | None:
+def _to_apply(backend: DatabaseBackend, migrations: MigrationList) -> list[Migration]:
     with backend.transaction():
         if internalmigrations.needs_upgrading(backend):
             internalmigrations.upgrade(backend)
-        return next(iter(backend.to_apply(migrations)), None)
+        return list(backend.to_apply(migrations))
 
 
 @_patiently
