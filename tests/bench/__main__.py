@@ -18,6 +18,7 @@ BENCHMARKS = (
     "streams",
     "first_token",
     "hosted",
+    "decisions",
     "growth",
     "ledger",
     "migration",

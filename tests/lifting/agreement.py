@@ -20,13 +20,22 @@ STATES = 10_000
 
 @dataclass
 class Agreement:
-    """What came of it: states on which both decided, on which the function raised, and those that were refused."""
+    """What came of it: states, each another, on which both decided; on which the function raised; that were refused.
+
+    `repeated` are those that had been made before.
+    """
 
     decided: int = 0
+    repeated: int = 0
     raised: int = 0
     refused: int = 0
     rules: dict[str, int] = field(default_factory=dict)
     disagreements: list[tuple[Any, str, str]] = field(default_factory=list)
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether nearly all that is made has been made before: no more states differ in what is asked."""
+        return self.repeated > self.decided * 5
 
 
 @dataclass
@@ -56,16 +65,21 @@ def agreement(
     count: int = STATES,
     attempts: int = 4,
 ) -> Agreement:
-    """Decides on so many states by both; makes so many times that, as functions raise on some."""
+    """Decides on so many different states by both; makes so many times that, as functions raise on some."""
     found = Agreement()
     if ends is None and nodes:
         # A result that is no node leads nowhere.
         ends = {name: name for name in (*nodes, END)}
     states = States(lifted.table, lifted.unfolded.arguments[0], lifted.router.policy)
+    seen = set[str]()
     for _ in range(count * attempts):
         if found.decided >= count:
             break
         state = states.one()
+        if (told := repr(state)) in seen:
+            found.repeated += 1
+            continue
+        seen.add(told)
         if (place := outcome(function, state, ends)) == NOWHERE:
             found.raised += 1
             continue

@@ -241,7 +241,7 @@ LIFTED: dict[str, Any] = {
 def test_a_table_says_what_its_function_says(name: str) -> None:
     function = LIFTED[name]
     found = agreement(lift(function), function, count=STATES)
-    assert found.decided > STATES / 2, found
+    assert found.decided > STATES / 2 or found.is_exhausted, found
     assert not found.disagreements
     assert len(found.rules) > 1, "one way only was gone"
 

@@ -75,7 +75,7 @@ def adopted(graph: Graph, agent: str, lifted: LiftedGraph, module: str, count: i
         try:
             one = Imports()
             table = written(router, branch, name, limits_class, one)
-            alone = _made(module_source(agent, [table], lifted.limits, limits_class, one), name)
+            alone = table_in(module_source(agent, [table], lifted.limits, limits_class, one), name)
             found = _held_against(alone, router, branch, nodes[branch.router], types, count)
         except NotAdoptedError as error:
             left[branch.router] = f"it {error}"
@@ -86,7 +86,9 @@ def adopted(graph: Graph, agent: str, lifted: LiftedGraph, module: str, count: i
     source = module_source(agent, [table for _, table in tables.values()], lifted.limits, limits_class, imports)
     rules = {
         name: {
-            each.name: held[name].by_rule[each.name] for each in _made(source, name).rules if each.name in found.by_rule
+            each.name: held[name].by_rule[each.name]
+            for each in table_in(source, name).rules
+            if each.name in found.by_rule
         }
         for name, found in held.items()
     }
@@ -103,7 +105,7 @@ def adopted(graph: Graph, agent: str, lifted: LiftedGraph, module: str, count: i
 
 def _untested(source: str, rules: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     for name, tested in rules.items():
-        yield from ((name, rule.name) for rule in _made(source, name).rules if rule.name not in tested)
+        yield from ((name, rule.name) for rule in table_in(source, name).rules if rule.name not in tested)
 
 
 def _name_of(branch: PathBranch, taken: set[str]) -> str:
@@ -114,7 +116,7 @@ def _name_of(branch: PathBranch, taken: set[str]) -> str:
     return name
 
 
-def _made(source: str, name: str) -> Router[Any, Any]:
+def table_in(source: str, name: str) -> Router[Any, Any]:
     """Makes a module of tables, and returns one of them."""
     module = ModuleType(TRIED)
     # Dataclasses look their annotations up by their module's name.

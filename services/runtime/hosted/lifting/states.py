@@ -16,6 +16,8 @@ from services.runtime.hosted.lifting import expressions as ex
 from services.runtime.hosted.lifting.tables import Table
 
 ODD: tuple[Any, ...] = (None, True, False, 0, 1, 2, -1, 3.5, "", "other", [], ["a"], {}, {"a": 1}, ())
+# How often a value is none of those that the code compares it with, nor near one.
+UNRELATED = 0.15
 _OF_MESSAGES = frozenset(name for kind in (BaseMessage, AIMessage, ToolMessage) for name in kind.model_fields)
 
 
@@ -88,8 +90,8 @@ class States:
         return items + [each for each in shape.contained if self._random.random() < 0.3]
 
     def _message(self, shape: Shape) -> BaseMessage:
-        content = self._leaf(shape.attributes["content"]) if "content" in shape.attributes else "text"
-        content = content if isinstance(content, str) else "text"
+        content = self._leaf(shape.attributes["content"])
+        content = content if isinstance(content, str) else f"text {content}"
         names = [each for each in shape.attributes["name"].against if isinstance(each, str)] or ["tool"]
         calls = [
             {"name": self._random.choice(["search", *names]), "args": {}, "id": str(number)}
@@ -103,6 +105,8 @@ class States:
         return self._random.choice(makers)()
 
     def _leaf(self, shape: Shape) -> Any:
+        if self._random.random() < UNRELATED:
+            return self._unrelated([*shape.against, *shape.contained])
         candidates: list[Any] = [] if shape.against or shape.contained else [True, False, 0, 1, 2, "text", "", None, []]
         for each in shape.against:
             if isinstance(each, bool) or each is None:
@@ -115,6 +119,14 @@ class States:
             candidates += [each, f"so {each} it is", f"{each}{each}", str(each).upper(), "none of it"]
         return self._random.choice(candidates)
 
+    def _unrelated(self, known: list[Any]) -> Any:
+        """Returns a number or a text, as what is known is, that no code has thought of."""
+        number = self._random.randint(-10_000, 10_000)
+        ways = [number, number / 16, f"text {number}"]
+        numbers = any(isinstance(each, int | float) for each in known)
+        texts = [f"{each} {number}" for each in known if isinstance(each, str)]
+        return self._random.choice(texts or (ways[:2] if numbers else ways))
+
     def _see(self, expression: ex.Expression, names: Mapping[str, Shape]) -> Shape:
         """Notes what an expression asks for, and returns the shape of what it stands for."""
         match expression:
@@ -123,13 +135,7 @@ class States:
             case ex.Attribute(of, name):
                 return self._see(of, names).attributes[name]
             case ex.Item(of, key, _):
-                shape = self._see(of, names)
-                if isinstance(key, ex.Constant | ex.Named) and isinstance(key.value, str):
-                    return shape.keys[key.value]
-                if isinstance(key, ex.Constant):
-                    return shape.item()
-                self._see(key, names)
-                return shape
+                return self._see_item(of, key, names)
             case ex.Slice(of, _, _):
                 return self._see(of, names)
             case ex.Call() | ex.Compare() | ex.Arithmetic() | ex.Comprehension():
@@ -140,6 +146,18 @@ class States:
         for part in expression.parts:
             self._see(part, names)
         return Shape()
+
+    def _see_item(self, of: ex.Expression, key: ex.Expression, names: Mapping[str, Shape]) -> Shape:
+        shape = self._see(of, names)
+        if isinstance(key, ex.Constant | ex.Named) and isinstance(key.value, str):
+            return shape.keys[key.value]
+        if isinstance(key, ex.Constant):
+            return shape.item()
+        place = self._see(key, names)
+        if isinstance(of, ex.Display | ex.Constant | ex.Named):
+            return shape  # it is looked up in something of the code's own
+        place.against += [0, 1]
+        return shape.item()
 
     def _see_computed(self, expression: ex.Expression, names: Mapping[str, Shape]) -> Shape:
         match expression:
