@@ -21,7 +21,7 @@ async def test_the_offline_model_is_right_or_declines(harbour: World, tmp_path: 
         written = Evaluation.read(tmp_path / "offline.json")
         assert written == found
         # What a file has is not asked again.
-        assert (await evaluate(running, around, ["graph_editor"], every=EVERY, before=written)).results == found.results
+        assert (await evaluate(running, around, ["data_chat"], every=EVERY, before=written)).results == found.results
     assert found.agents == list(AGENTS)
     told = table(found)
     for agent in AGENTS:
