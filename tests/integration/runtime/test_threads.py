@@ -8,8 +8,13 @@ from typing import Any
 import pytest
 from psycopg_pool import AsyncConnectionPool
 
+from services.kit.errors import InvalidRequest
 from services.kit.identity.caller import Caller
+from services.runtime.engine.database import PlatformPool
+from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.records import ActiveRunPolicy, Ending, RunRecord, RunState
+from services.runtime.engine.retention import Pruner
+from services.runtime.engine.retention_policy import RetentionPolicy
 from services.runtime.engine.rights import shown_to
 from services.runtime.engine.serde import make_serde
 from services.runtime.engine.threads import Fork, ThreadStore
@@ -22,6 +27,7 @@ from services.runtime.errors import (
     ThreadBusy,
     ThreadExists,
     ThreadNotFound,
+    ThreadsEmpty,
 )
 from tests.fixtures.replica import Counting, Replica, answer_of
 from tests.integration.runtime.conftest import AGENT, AGENTS, VERSION, OwnerStore, StartReplica, ended, new_run
@@ -29,6 +35,7 @@ from tests.integration.runtime.conftest import AGENT, AGENTS, VERSION, OwnerStor
 Pool = AsyncConnectionPool[Any]
 OWNER = Caller("27", frozenset())
 STRANGERS = (Caller("28", frozenset()), Caller("28", frozenset({"operator", "admin"})))
+SHORT = RetentionPolicy(checkpoint_days=1, event_days=1, run_days=1)
 QUEUE, CANCEL_ACTIVE = ActiveRunPolicy.QUEUE, ActiveRunPolicy.CANCEL_ACTIVE
 
 
@@ -50,6 +57,39 @@ async def finished(replica: Replica, thread_id: str = "talk", **changes: Any) ->
 
 async def state_of(store: OwnerStore, run: RunRecord) -> RunState:
     return (await store.get(run.run_id, run.caller)).state
+
+
+async def test_what_is_kept_with_a_thread_finds_it_and_goes_when_no_run_comes(
+    platform_pool: PlatformPool, threads: ThreadStore, first: OwnerStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await threads.update(OWNER, "named", {"room": 4, "team": {"name": "ana"}}, only_new=True)
+    kept = await threads.update(OWNER, "named", {"room": 5}, only_new=False)
+    assert (kept.metadata, kept.run_count, kept.state) == ({"room": 5, "team": {"name": "ana"}}, 0, None)
+    await first.create(new_run(thread_id="talk", labels={"team": "payments"}), claim=True)
+    await threads.update(OWNER, "talk", {"room": 6}, only_new=False)
+
+    async def found(caller: Caller = OWNER, **metadata: Any) -> list[str]:
+        return [each.thread_id for each in await threads.select(caller, limit=10, metadata=metadata)]
+
+    assert (await found(), await found(room=5), await found(team={"name": "ana"})) == (
+        ["talk", "named"], ["named"], ["named"],
+    )  # fmt: skip
+    assert (await found(team="payments", room=6), await found(room=4), await found(STRANGERS[0])) == (["talk"], [], [])
+    with pytest.raises(ThreadExists):
+        await threads.update(OWNER, "named", {}, only_new=True)
+    for wrong in ({"a": "\0"}, {"a": "x" * 40_000}):
+        with pytest.raises(InvalidRequest, match="metadata"):
+            await threads.update(OWNER, "named", wrong, only_new=False)
+    monkeypatch.setattr("services.runtime.engine.threads.MOST_EMPTY", 1)
+    with pytest.raises(ThreadsEmpty):
+        await threads.update(OWNER, "another", {"room": 1}, only_new=True)
+    history = CheckpointHistory(platform_pool, make_serde())
+    await Pruner(platform_pool, history, {"default": SHORT}).prune(wait=True)
+    assert await found() == ["talk", "named"]
+    async with platform_pool.connection() as connection:
+        await connection.execute("UPDATE platform.threads SET created_at = created_at - interval '2 days'")
+    await Pruner(platform_pool, history, {"default": SHORT}).prune(wait=True)
+    assert await found() == ["talk"]
 
 
 async def test_a_busy_thread_refuses_on_any_replica(first: OwnerStore, second: OwnerStore) -> None:
