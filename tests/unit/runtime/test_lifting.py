@@ -127,6 +127,10 @@ def with_dict_display(state: Any) -> str:
     return {True: "big", False: "small"}[len(state["items"]) > 5]
 
 
+def with_place(state: Any) -> str:
+    return "more" if state["done"] < len(state["plan"][state["phase"]]) else "enough"
+
+
 def with_two_fields(state: Any) -> str:
     return "more" if state["done"] < state["wanted"] else "enough"
 
@@ -224,8 +228,8 @@ LIFTED: dict[str, Any] = {
     each.__name__: each
     for each in (
         ladder, with_messages, with_get, with_membership, with_match, with_enum, with_dispatch, with_dict_display,
-        with_two_fields, with_arithmetic, with_comprehension, with_walrus, with_raise, with_helper, with_several,
-        with_object, asynchronous, shadowed, tools_condition,
+        with_place, with_two_fields, with_arithmetic, with_comprehension, with_walrus, with_raise, with_helper,
+        with_several, with_object, asynchronous, shadowed, tools_condition,
     )
 } | {
     "closure": closure(3),
@@ -244,6 +248,12 @@ def test_a_table_says_what_its_function_says(name: str) -> None:
     assert found.decided > STATES / 2 or found.is_exhausted, found
     assert not found.disagreements
     assert len(found.rules) > 1, "one way only was gone"
+
+
+def test_a_flag_is_a_place_in_a_list_as_in_the_code() -> None:
+    for phase, way in ((False, "enough"), (True, "more")):
+        state = {"plan": ["", "ab"], "phase": phase, "done": 0}
+        assert lift(with_place).router.decide(state).destination == with_place(state) == way
 
 
 def test_numbers_of_the_code_are_limits_by_the_names_they_have_there() -> None:

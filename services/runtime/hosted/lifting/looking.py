@@ -189,7 +189,7 @@ def _item(value: Any, key: Any) -> Any:
             raise AbsentError
         return found
     if kind is list or kind is tuple or kind is str:
-        if type(key) is not int:
+        if type(key) not in (int, bool):
             raise AbsentError
         try:
             return value[key]
@@ -523,7 +523,7 @@ def _looking_through(expression: ex.Comprehension) -> Look:
 def _sliced(whole: Any, first: Any, last: Any) -> Any:
     if type(whole) not in (list, tuple, str):
         _method_is_code(whole, "__getitem__")
-    if not all(each is None or type(each) is int for each in (first, last)):
+    if not all(each is None or type(each) in (int, bool) for each in (first, last)):
         raise AbsentError
     if len(whole) > MOST_ITEMS:
         raise NotLookedAtError(f"a part of {len(whole):,} items")
