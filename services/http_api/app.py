@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-import orjson
 from opentelemetry import propagate, trace
 from opentelemetry.trace import Link, SpanKind, Status, StatusCode
 from starlette.applications import Starlette
@@ -17,11 +16,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ExceptionHandler
 
-from services.http_api.errors import Ambiguous, ApiError, NotFound, WrongMethod
+from services.http_api.errors import ApiError, NotFound, WrongMethod
 from services.http_api.event_stream import Streams
+from services.http_api.framing import OneEnd, problem
 from services.http_api.gateway import API_KEY, Gateway
 from services.http_api.json_bodies import BodyReader, Json
-from services.http_api.metrics import REQUESTS
+from services.http_api.metrics import NO_OPERATION, REQUESTS
 from services.http_api.operations import AssistantRoutes, Handler, Operation, openapi, operations
 from services.http_api.runs import IDEMPOTENCY_KEY, LAST_EVENT_ID, RunRoutes
 from services.http_api.settings import HttpApiSettings
@@ -33,7 +33,6 @@ from services.kit.telemetry.names import AUTHORIZATION
 from services.kit.telemetry.tracing import trace_ids, tracer
 
 log = get_logger()
-NO_OPERATION = "none"
 LEFT = 499
 # What the SDKs send and read beside what browsers let pass anyway.
 CORS_HEADERS = (
@@ -89,9 +88,11 @@ def _routes(served: Sequence[Operation]) -> list[Route]:
 
 
 def _middleware(settings: HttpApiSettings) -> list[Middleware]:
+    first = [Middleware(OneEnd)]
     if not settings.allowed_origins:
-        return []
+        return first
     return [
+        *first,
         Middleware(
             CORSMiddleware,
             allow_origins=list(settings.allowed_origins),
@@ -99,7 +100,7 @@ def _middleware(settings: HttpApiSettings) -> list[Middleware]:
             allow_headers=list(CORS_HEADERS),
             expose_headers=list(CORS_EXPOSED),
             max_age=CORS_MAX_AGE_S,
-        )
+        ),
     ]
 
 
@@ -125,31 +126,16 @@ def _observed(operation: Operation) -> Handler:
 
 async def _answered(operation: Operation, request: Request, span: trace.Span) -> Response:
     try:
-        _check_framing(request)
         return await operation.handler(request)
     except ApiError as error:
         log.info("request refused", operation=operation.name, status=error.status, reason=error.told_reason)
-        return _problem(error)
+        return problem(error)
     except ClientDisconnect:
         return Response(status_code=LEFT)
     except Exception:
         trace_id = trace_ids(span)[0]
         log.exception("request failed", operation=operation.name)
-        return _problem(ApiError(f"the server failed at this request; look up trace {trace_id or 'in its log'}"))
-
-
-def _check_framing(request: Request) -> None:
-    if "content-length" in request.headers and "transfer-encoding" in request.headers:
-        raise Ambiguous("send `content-length` or `transfer-encoding`, and not both")
-
-
-def _problem(error: ApiError) -> Response:
-    return Response(
-        orjson.dumps(error.body()),
-        status_code=error.status,
-        headers=error.headers(),
-        media_type="application/problem+json",
-    )
+        return problem(ApiError(f"the server failed at this request; look up trace {trace_id or 'in its log'}"))
 
 
 async def _no_operation(request: Request, error: Exception) -> Response:
@@ -158,8 +144,8 @@ async def _no_operation(request: Request, error: Exception) -> Response:
     if status == WrongMethod.status:
         told = WrongMethod(f"{request.method} is no method of {request.url.path[:200]!r}; see /openapi.json")
     REQUESTS.labels(NO_OPERATION, str(told.status)).observe(0)
-    return _problem(told)
+    return problem(told)
 
 
 async def _failed(_request: Request, _error: Exception) -> Response:
-    return _problem(ApiError("the server failed at this request"))
+    return problem(ApiError("the server failed at this request"))

@@ -96,6 +96,10 @@ class Ambiguous(ApiError):
 
     status, title, reason = 400, "The request has two meanings", "AMBIGUOUS"
 
+    def headers(self) -> dict[str, str]:
+        """Returns what goes with it: what follows on the connection may be the rest of this request."""
+        return {**super().headers(), "connection": "close"}
+
 
 class TokenRefused(ApiError):
     """No token, or one that the gateway does not accept."""

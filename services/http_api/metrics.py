@@ -5,6 +5,8 @@ from prometheus_client import Counter, Gauge, Histogram
 from services.kit.telemetry.metrics import DURATION_BUCKETS, from_zero
 from services.kit.telemetry.names import METRIC_PREFIX
 
+# The operation of requests that have none.
+NO_OPERATION = "none"
 STREAM_ENDS = ("whole", "left", "slow", "cut", "closing")
 REQUESTS = Histogram(
     METRIC_PREFIX + "http_api_request_duration_seconds",
