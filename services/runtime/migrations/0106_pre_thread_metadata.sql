@@ -2,4 +2,3 @@
 
 -- What callers keep with their threads. One that has any is there without runs, too, until retention comes round.
 ALTER TABLE platform.threads ADD COLUMN metadata jsonb NOT NULL DEFAULT '{}';
-CREATE INDEX threads_by_age ON platform.threads (created_at);
