@@ -37,11 +37,16 @@ _FINISHED: Final = {
     "STOP": "stop",
     "max_tokens": "length",
     "MAX_TOKENS": "length",
-    "SAFETY": "content_filter",
     "refusal": "content_filter",
+    # Bedrock's
+    "guardrail_intervened": "content_filter",
+    "content_filtered": "content_filter",
+    # Gemini's
+    **dict.fromkeys(("SAFETY", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "RECITATION"), "content_filter"),
 }
 
 
+_PROMPT_BLOCKED: Final = "prompt_blocked"
 # Gemini's, where a model wrote a call that can't be read, or of a tool that there is not.
 _UNREADABLE_CALLS: Final = frozenset({"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"})
 
@@ -155,11 +160,21 @@ def _failure(error: Exception) -> CompletionError:
     return CompletionError(name, f"the provider failed: {said}", retryable=passing, said=said)
 
 
+def _check_prompt(feedback: Any) -> None:
+    """Raises CompletionError with Gemini's words for a prompt that it blocked, which its class takes for no text."""
+    reason = feedback.get("block_reason") if isinstance(feedback, Mapping) else None
+    if reason:
+        words = (getattr(reason, "name", str(reason)), feedback.get("block_reason_message"))
+        said = f"the prompt was blocked: {' '.join(filter(None, words))}"
+        raise CompletionError(_PROMPT_BLOCKED, f"the provider refused: {said}", retryable=False, said=said)
+
+
 def _in_form(answer: Any, model: str) -> dict[str, Any]:
     from langchain_core.messages import convert_to_openai_messages
 
-    message = convert_to_openai_messages(answer)
     about, usage = answer.response_metadata, answer.usage_metadata or {}
+    _check_prompt(about.get("prompt_feedback"))
+    message = convert_to_openai_messages(answer)
     reason = about.get("finish_reason") or about.get("stop_reason") or about.get("stopReason") or "stop"
     if reason in _UNREADABLE_CALLS:
         said = about.get("finish_message") or reason

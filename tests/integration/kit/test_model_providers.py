@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
+from enum import StrEnum
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from langchain_core.messages import AIMessage
 
 from services.kit.models.answers import mend
 from services.kit.models.chain import ASKED, ModelChain
-from services.kit.models.completions import TOOL_USE_FAILED, CompletionError
+from services.kit.models.completions import CUT_SHORT, TOOL_USE_FAILED, CompletionError
 from services.kit.models.parameters import ModelParameters, OneModel, parameters_of, problems_of_models
 
 Body = dict[str, Any]
@@ -276,6 +277,12 @@ class ProvidersClass(GenericFakeChatModel):
         return self._generate(messages, *args, **kwargs)
 
 
+class BlockedReason(StrEnum):
+    """Why a provider blocks a prompt, as its class gives it."""
+
+    SAFETY = "SAFETY"
+
+
 class Refused(Exception):
     """What a provider's client raises."""
 
@@ -376,6 +383,29 @@ async def test_a_call_that_a_provider_could_not_read_is_told_to_the_model(provid
     with pytest.raises(CompletionError) as caught:
         await ask(parameters)
     assert (caught.value.kind, caught.value.said) == (TOOL_USE_FAILED, "MALFORMED_FUNCTION_CALL")
+
+
+@pytest.mark.parametrize("feedback", [{"block_reason": BlockedReason.SAFETY}, {"block_reason": "SAFETY"}])
+async def test_a_prompt_that_a_provider_blocks_is_its_refusal_in_its_words(provider: Any, feedback: Body) -> None:
+    feedback = {**feedback, "block_reason_message": "Not this.", "safety_ratings": None}
+    parameters, _ = provider(AIMessage("", response_metadata={"prompt_feedback": feedback}))
+    with pytest.raises(CompletionError) as caught:
+        await ask(parameters)
+    assert caught.value.said == "the prompt was blocked: SAFETY Not this."
+    assert not caught.value.retryable
+
+
+async def test_feedback_on_a_prompt_that_was_not_blocked_is_none(provider: Any) -> None:
+    about = {"prompt_feedback": {"block_reason": 0, "safety_ratings": []}, "finish_reason": "STOP"}
+    parameters, _ = provider(AIMessage("hi", response_metadata=about))
+    assert (await ask(parameters))["choices"][0]["message"]["content"] == "hi"
+
+
+@pytest.mark.parametrize("reason", ["SAFETY", "PROHIBITED_CONTENT", "RECITATION", "refusal", "guardrail_intervened"])
+async def test_an_answer_that_a_provider_stopped_is_not_whole(provider: Any, reason: str) -> None:
+    parameters, _ = provider(AIMessage("So", response_metadata={"finish_reason": reason}))
+    [choice] = (await ask(parameters))["choices"]
+    assert choice["finish_reason"] in CUT_SHORT
 
 
 async def test_a_providers_class_repeats_nothing_by_itself_unless_it_is_told_to(provider: Any) -> None:
