@@ -22,7 +22,6 @@ from services.kit.settings import Address
 ENDPOINT_FILE = "endpoint.json"
 LOCK_FILE = "lock"
 STACK_DIRECTORY = "up"
-_LISTEN = "name another one, such as --listen 127.0.0.1:8443; without the option it is one that is free"
 
 
 @dataclass(frozen=True)
@@ -86,11 +85,12 @@ def only_one(directory: Path) -> Iterator[Path]:
 
 def check_listen(address: str, option: str = "--listen") -> None:
     """Raises CliError unless a server could listen there now; it may still come too late."""
+    hint = f"name another one; with `{option} 127.0.0.1:0` it is one that is free"
     try:
         host, _, port = TypeAdapter(Address).validate_python(address).rpartition(":")
     except ValidationError as error:
         said = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise CliError(f"{option} {address}: {said}", hint=_LISTEN, code=ExitCode.USAGE) from error
+        raise CliError(f"{option} {address}: {said}", hint=hint, code=ExitCode.USAGE) from error
     try:
         [family, kind, _, _, place], *_ = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
         with socket.socket(family, kind) as probe:
@@ -100,7 +100,7 @@ def check_listen(address: str, option: str = "--listen") -> None:
             probe.listen()
     except (OSError, UnicodeError) as error:  # the second for a host that no name may be
         why = error.strerror if isinstance(error, OSError) else str(error)
-        raise CliError(f"can't listen at {address}: {why}", hint=_LISTEN, code=ExitCode.USAGE) from error
+        raise CliError(f"can't listen at {address}: {why}", hint=hint, code=ExitCode.USAGE) from error
 
 
 def check_private(directory: Path) -> None:

@@ -51,11 +51,13 @@ def test_up_refuses_an_address_that_it_can_not_listen_at(runtime_dir: Path, addr
     assert "starting" not in done.stderr.decode()
 
 
-def test_up_says_at_once_that_its_port_is_taken(runtime_dir: Path) -> None:
+@pytest.mark.parametrize("option", ["--listen", "--http"])
+def test_up_says_at_once_that_a_port_is_taken(runtime_dir: Path, option: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         address = f"127.0.0.1:{other.getsockname()[1]}"
-        done = run_cli(runtime_dir, "up", "--listen", address)
+        done = run_cli(runtime_dir, "up", option, address)
     assert done.returncode == ExitCode.USAGE
+    assert f"with `{option} 127.0.0.1:0` it is one that is free" in done.stderr.decode()
     assert f"can't listen at {address}: Address already in use" in done.stderr.decode()
     assert "starting" not in done.stderr.decode()
 
