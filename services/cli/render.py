@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from google.protobuf import json_format
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -16,8 +16,9 @@ from services.cli.incident_view import incident
 from services.cli.listing import Listing
 from services.cli.output_view import rendered
 from services.cli.tables import rows
-from services.kit.outcome import REACHED, Outcome
+from services.kit.outcome import Outcome
 from services.kit.text.json_text import json_text
+from services.kit.text.moods import Mood, mood
 from services.kit.text.printing import printable
 from services.kit.text.words import (
     costs_words,
@@ -30,25 +31,20 @@ from services.kit.text.words import (
     tokens,
 )
 
-_STYLES = {
-    ExitCode.OK: "green",
-    ExitCode.BLOCKED: "yellow",
-    ExitCode.NEEDS_REVIEW: "yellow",
-    ExitCode.AWAITING_INPUT: "cyan",
-    ExitCode.CANCELLED: "yellow",
-    ExitCode.RUN_FAILED: "red",
-    ExitCode.GUARD_UNAVAILABLE: "red",
+_STYLES: Mapping[Mood, str] = {
+    Mood.GOOD: "green",
+    Mood.BAD: "red",
+    Mood.WARN: "yellow",
+    Mood.BLOCKED: "magenta",
+    Mood.SOFT: "dim",
+    Mood.LIVE: "cyan",
 }
 
 
 def state_text(run: runs_pb2.Run) -> Text:
-    """A run's state, coloured by how well it went."""
-    code = exit_code_of(run)
-    name = "BLOCKED" if code is ExitCode.BLOCKED else state_name(run.state)
-    outcome = Outcome.of(run.outcome)
-    # That the machine ended well brings its caller nothing yet.
-    style = "yellow" if code is ExitCode.OK and outcome and outcome not in REACHED else _STYLES.get(code, "")
-    return Text(name, style=style)
+    """A run's state, coloured by what came of it for its caller."""
+    name = "BLOCKED" if exit_code_of(run) is ExitCode.BLOCKED else state_name(run.state)
+    return Text(name, style=_STYLES[mood(run)])
 
 
 def answer(run: runs_pb2.Run) -> Group:

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 from signalbox.v1 import runs_pb2
 
-from services.console.explanation_page.page import mood
 from services.console.periods import Period
+from services.kit.text.moods import mood
 from services.kit.text.words import duration, number
 
 BAR_WIDTH, HEIGHT = 10, 60

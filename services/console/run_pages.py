@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from services.console.agent_names import agent_names
 from services.console.errors import BadRequest, NotFound
-from services.console.explanation_page.page import mood, shown
+from services.console.explanation_page.page import shown
 from services.console.filters import Filters
 from services.console.following import RunFollower
 from services.console.gateway import Gateway
@@ -22,6 +22,7 @@ from services.console.run_search import FoundRuns, RunSearch
 from services.console.settings import ConsoleSettings
 from services.console.showing import page
 from services.kit.outcome import Outcome
+from services.kit.text.moods import mood
 from services.kit.wire.event_kinds import ENDED_RUN_STATES
 
 FIELDS = ("text", "agent", "state", "outcome", "rule", "caller", "thread", "labels", "since", "until", "page", "after")

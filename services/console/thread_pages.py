@@ -12,13 +12,13 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from services.console.errors import BadRequest, NotFound
-from services.console.explanation_page.page import mood
 from services.console.explanation_page.result import Block, Messages, Result, Words, result_of
 from services.console.filters import Filters
 from services.console.gateway import Gateway
 from services.console.run_search import read_runs
 from services.console.settings import ConsoleSettings
 from services.console.showing import page
+from services.kit.text.moods import mood
 from services.kit.wire.event_kinds import ENDED_RUN_STATES
 
 FIELDS = ("page",)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -29,7 +29,7 @@ from services.console.explanation_page.timeline import timeline
 from services.console.explanation_page.traffic import with_passages
 from services.console.templating import rendered
 from services.kit.models.offline_rules import OFFLINE_RULES
-from services.kit.outcome import REACHED, Outcome
+from services.kit.text.moods import mood
 from services.kit.text.printing import printable
 from services.kit.text.words import fact, limit_text, origin_name
 
@@ -37,18 +37,6 @@ TEMPLATE = "explanation.html.j2"
 LONGEST_VALUE = 400
 _BY_TABLE = (hosted_pb2.DECIDED_BY_TABLE, hosted_pb2.DECIDED_BY_LIFTED)
 ALTERNATIVES = 5
-_MOODS: Mapping[int, str] = {
-    runs_pb2.RUN_STATE_SUCCEEDED: "good",
-    runs_pb2.RUN_STATE_FAILED: "bad",
-    runs_pb2.RUN_STATE_CANCELLED: "soft",
-    runs_pb2.RUN_STATE_NEEDS_REVIEW: "warn",
-}
-# Of what is not reached, and is no matter for somebody to look at.
-_OUTCOME_MOODS: Mapping[Outcome, str] = {
-    Outcome.BLOCKED: "blocked",
-    Outcome.DECLINED: "soft",
-    Outcome.CANCELLED: "soft",
-}
 _CAUSES = {
     runs_pb2.CLAIM_CAUSE_BEGIN: "began it",
     runs_pb2.CLAIM_CAUSE_ANSWER: "went on with the answer",
@@ -105,15 +93,6 @@ def _calls(explained: Explained) -> Iterator[runs_pb2.NodeCall]:
         yield from step.calls
     for decision in explained.decisions:
         yield from decision.calls
-
-
-def mood(run: runs_pb2.Run) -> str:
-    """Returns how a run is coloured: by what came of it for its caller, and not by how the machine ended."""
-    outcome = Outcome.of(run.outcome)
-    known = _MOODS.get(run.state, "live")
-    if outcome is None or known in ("live", "bad"):
-        return known
-    return "good" if outcome in REACHED else _OUTCOME_MOODS.get(outcome, "warn")
 
 
 def drawn(explained: Explained) -> RouteDrawing:

@@ -1,9 +1,12 @@
 """Answers, tables and lists as a terminal shows them."""
 
+from io import StringIO
+
 import pytest
+from rich.console import Console
 from rich.rule import Rule
 from rich.text import Text
-from signalbox.v1 import costs_pb2, data_chat_pb2, maintenance_pb2, runs_pb2, threads_pb2
+from signalbox.v1 import costs_pb2, data_chat_pb2, maintenance_pb2, outcome_pb2, runs_pb2, threads_pb2
 
 from services.cli import demo_findings, demo_scenes, render, replay, threads
 from services.cli.errors import CliError
@@ -45,7 +48,26 @@ def test_a_failed_run_shows_its_error_and_no_empty_table() -> None:
 
 
 def test_a_blocked_run_is_shown_as_blocked_though_it_succeeded() -> None:
-    assert render.state_text(run(stop_reason="blocked")).plain == "BLOCKED"
+    shown = render.state_text(run(stop_reason="blocked", outcome=outcome_pb2.OUTCOME_BLOCKED))
+    assert (shown.plain, str(shown.style)) == ("BLOCKED", "magenta")
+
+
+def test_a_list_has_colours_by_what_came_of_each_run() -> None:
+    states, outcomes = runs_pb2.RunState, outcome_pb2.Outcome
+    listed = [
+        run(state=states.Value(f"RUN_STATE_{state}"), outcome=outcomes.Value(f"OUTCOME_{outcome}"))
+        for state, outcome in (
+            ("SUCCEEDED", "ANSWERED"), ("SUCCEEDED", "NOT_ANSWERED"), ("SUCCEEDED", "BLOCKED"),
+            ("NEEDS_REVIEW", "NOT_DONE"), ("FAILED", "NOT_ANSWERED"), ("CANCELLED", "CANCELLED"),
+            ("AWAITING_INPUT", "UNSPECIFIED"),
+        )
+    ]  # fmt: skip
+    styles = [str(render.state_text(each).style) for each in listed]
+    assert styles == ["green", "yellow", "magenta", "yellow", "red", "dim", "cyan"]
+    printed = StringIO()
+    Console(file=printed, force_terminal=True, color_system="standard", width=400).print(render.run_list(listed))
+    for code, words in (("32", "answered"), ("33", "not answered"), ("35", "blocked"), ("31", "not answered")):
+        assert f"\x1b[{code}m{words}" in printed.getvalue()
 
 
 def test_a_run_that_awaits_input_shows_its_question() -> None:
