@@ -177,12 +177,10 @@ WORDINGS = Counter(
     ["outcome"],
 )
 ROWS_REMOVED = Counter(
-    METRIC_PREFIX + "retention_rows_removed_total", "Rows that retention removed, by kind and agent.", ["kind", "agent"]
+    METRIC_PREFIX + "retention_rows_removed_total", "Rows that retention removed, by kind.", ["kind"]
 )
 BYTES_REMOVED = Counter(
-    METRIC_PREFIX + "retention_bytes_removed_total",
-    "Bytes, as stored, that retention removed, by kind and agent.",
-    ["kind", "agent"],
+    METRIC_PREFIX + "retention_bytes_removed_total", "Bytes, as stored, that retention removed, by kind.", ["kind"]
 )
 HISTORY_UNREADABLE = Counter(
     METRIC_PREFIX + "retention_unreadable_total",
@@ -206,7 +204,6 @@ _STOPS = {
     "NEEDS_REVIEW": ("input_expired",),
 }
 _STATE_OF: dict[str, str] = {COMPLETED: "SUCCEEDED", FAILED: "FAILED", NEEDS_REVIEW: "NEEDS_REVIEW"}
-_KINDS_REMOVED = ("history", "checkpoints", "events", "questions", "runs", "decisions", "limit_changes")
 _BUDGETS = ("model_calls", "tool_calls", "tokens", "wall_time_s")
 # Work that a replica has to get done again and again to be of use.
 _WORKS = ("claim", "sweep", "count", "renew_leases", "liveness", "prune")
@@ -282,8 +279,6 @@ def count_from_zero(offered: Iterable[tuple[AgentGraph, Sequence[Outcome]]]) -> 
     from_zero(QUESTIONS_OLDEST, names)
     from_zero(QUESTIONS_ESCALATED, names)
     from_zero(HISTORY_UNREADABLE, names)
-    from_zero(ROWS_REMOVED, _KINDS_REMOVED, names)
-    from_zero(BYTES_REMOVED, _KINDS_REMOVED, names)
 
 
 def _count_ends(graph: AgentGraph, outcomes: Sequence[Outcome]) -> None:

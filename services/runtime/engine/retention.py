@@ -21,6 +21,7 @@ import orjson
 from psycopg import AsyncConnection
 
 from services.kit.telemetry.logs import get_logger
+from services.kit.telemetry.metrics import from_zero
 from services.kit.wire.tasks import stop
 from services.runtime.engine.background import attempt
 from services.runtime.engine.database import PlatformPool, unhurried
@@ -64,6 +65,10 @@ class RetainedData(StrEnum):
     DECISIONS = "decisions"
     STORE = "store"
     LIMIT_CHANGES = "limit_changes"
+
+
+from_zero(ROWS_REMOVED, RetainedData)
+from_zero(BYTES_REMOVED, RetainedData)
 
 
 @dataclass(frozen=True)
@@ -395,8 +400,8 @@ async def _one_batch(pruner: Pruner) -> Batch | None:
 def _counted(removals: Iterable[Removal]) -> list[Removal]:
     counted = list(removals)
     for removal in counted:
-        ROWS_REMOVED.labels(removal.kind, removal.agent).inc(removal.row_count)
-        BYTES_REMOVED.labels(removal.kind, removal.agent).inc(max(0, removal.size_bytes))
+        ROWS_REMOVED.labels(removal.kind).inc(removal.row_count)
+        BYTES_REMOVED.labels(removal.kind).inc(max(0, removal.size_bytes))
         log.info("pruned", kind=removal.kind, agent=removal.agent, rows=removal.row_count, bytes=removal.size_bytes)
     return counted
 
