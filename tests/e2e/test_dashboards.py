@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 import grpc
 import httpx
@@ -14,6 +18,7 @@ import pytest
 import pytest_asyncio
 import yaml
 from prometheus_client.samples import Sample
+from signalbox.v1 import tools_pb2, tools_pb2_grpc
 
 from charts.dashboards.__main__ import BOARDS
 from charts.dashboards.panels import Panel
@@ -22,19 +27,26 @@ from examples.harbour import repository as portal
 from services.cli.client import Connection
 from services.cli.investigation import summarise
 from services.cli.triage import Triage, triage
+from services.kit.identity.bearer import bearer_metadata
+from services.kit.identity.caller import Caller, RunClaims
+from services.kit.identity.run_tokens import RunTokenMinter
+from services.kit.telemetry.names import AUDIENCE_MCP_EXECUTOR
 from services.local.database import WORLD_GRAPH_POLICY
 from services.local.falkordb import missing_for_falkordb
+from services.mcp_executor.accept import main as accept
 from services.runtime.agents.registry import AGENTS
 from tests.contract.deploy.helm import CHART, EXAMPLES, Helm, locate
 from tests.contract.deploy.manifests import named
 from tests.e2e.test_code_agents import scan, silent, wanted
 from tests.e2e.test_console import inside
 from tests.fixtures.alert_rules import ALERT_NAMES, rendered_rules
+from tests.fixtures.client import CALL_TIMEOUT_S
 from tests.fixtures.graph_edits import Editor
+from tests.fixtures.mcp_server import serving_tickets
 from tests.fixtures.otlp import TraceCollector
 from tests.fixtures.prometheus import Prometheus, needs_prometheus, prometheus
 from tests.fixtures.scrape import Scraped, scrape
-from tests.fixtures.stack import World, platform
+from tests.fixtures.stack import Platform, World, platform
 
 pytestmark = [needs_prometheus, pytest.mark.skipif(bool(missing_for_falkordb()), reason=missing_for_falkordb())]
 SUBJECT = "27"
@@ -58,14 +70,6 @@ NAMED_BY_EVENTS = {
 }
 
 
-MCP_SERVERS = """
-servers:
-  tickets:
-    url: http://127.0.0.1:1/mcp
-    token_exchange: {url: "http://127.0.0.1:1/token"}
-"""
-
-
 @dataclass(frozen=True)
 class Watched:
     """A platform after traffic, scraped by Prometheus; what each service told before and after; and its console."""
@@ -82,8 +86,6 @@ async def watched(harbour: World, tmp_path_factory: pytest.TempPathFactory) -> A
     folder = tmp_path_factory.mktemp("watched")
     made = portal.create(folder / "service")
     scan(made.path, folder / "bandit.sarif")
-    servers = folder / "servers.yaml"
-    servers.write_text(MCP_SERVERS)
     settings = {
         "runtime": {
             "SIGNALBOX_RETENTION_INTERVAL_S": "1",
@@ -93,6 +95,7 @@ async def watched(harbour: World, tmp_path_factory: pytest.TempPathFactory) -> A
     }
     async with (
         TraceCollector() as collector,
+        mcp_servers(folder / "servers.yaml") as servers,
         platform(
             harbour,
             code_agents=True,
@@ -116,6 +119,7 @@ async def watched(harbour: World, tmp_path_factory: pytest.TempPathFactory) -> A
             for text in ("Count devices with temperature > 10", "Show me the devices of user 31", "List my devices"):
                 await caller.ask(text)
             await Editor(caller).ask("Find all open tickets.")
+            await search_tickets(running)
             headers = {"Authorization": f"Bearer {running.stack.token(SUBJECT)}"}
             async with httpx.AsyncClient(headers=headers) as http:
                 address = running.stack.http_apis[0].ready.listen
@@ -129,6 +133,35 @@ async def watched(harbour: World, tmp_path_factory: pytest.TempPathFactory) -> A
             busy = {name: await scrape(address) for name, address in addresses.items()}
             async with inside(running, lambda: running.stack.token("ops", ["operator"])) as console:
                 yield Watched(monitor, console, idle, busy)
+
+
+@asynccontextmanager
+async def mcp_servers(file: Path) -> AsyncIterator[Path]:
+    """A server with an accepted tool, and one whose tokens are exchanged and that nobody calls; yields their file."""
+
+    def write(**servers: Any) -> None:
+        file.write_text(yaml.safe_dump({"servers": servers}))
+
+    async with serving_tickets() as served:
+        tickets = {"url": served.url, "tools": {"search": {}}}
+        write(tickets=tickets)
+        assert await asyncio.to_thread(accept, [str(file), "--accept"]) == 0
+        away = "http://127.0.0.1:1"
+        write(tickets=tickets, private={"url": f"{away}/mcp", "token_exchange": {"url": f"{away}/token"}})
+        yield file
+
+
+async def search_tickets(running: Platform) -> None:
+    """Calls the accepted tool as a run does: none of the platform's own agents has tools of MCP servers."""
+    claims = RunClaims(Caller(SUBJECT), str(uuid4()), "data_chat", frozenset({"tickets_search"}), 1)
+    token = RunTokenMinter(running.stack.keys.runs.private.read_text()).mint(claims, AUDIENCE_MCP_EXECUTOR)
+    key = tools_pb2.IdempotencyKey(run_id=claims.run_id, checkpoint_id="1", tool_call_id="1")
+    request = tools_pb2.CallToolRequest(tool="tickets_search", idempotency_key=key, epoch=1)
+    request.arguments.update({"words": "login"})
+    async with grpc.aio.insecure_channel(running.stack.service("mcp_executor").ready.listen) as channel:
+        executor = tools_pb2_grpc.ToolExecutorServiceStub(channel)
+        found = await executor.CallTool(request, metadata=(bearer_metadata(token),), timeout=CALL_TIMEOUT_S)
+    assert found.output.text == "Fix login", found
 
 
 def asked(expr: str) -> str:
