@@ -54,6 +54,10 @@ REQUEST_ID: Final = "signalbox/request_id"
 # An object in a message takes three of the hundred levels that protobuf reads; a few are around the value.
 DEEPEST: Final = 28
 _RETRY_S: Final = 0.5
+# What a gateway says that stops, is busy, or can't reach what is behind it: the run goes on meanwhile.
+_CUT: Final = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.DEADLINE_EXCEEDED})
+_PASSING: Final = _CUT | {grpc.StatusCode.RESOURCE_EXHAUSTED}
+_NO_RUN: Final = frozenset({grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INVALID_ARGUMENT})
 _RUN_ID: Final = {"type": "string", "description": "Id of the run, as the tool that began it said."}
 ResponseT = TypeVar("ResponseT", bound=Message)
 
@@ -137,16 +141,21 @@ class AgentTools:
 
     async def events(self, run_id: str, after: int, metadata: Metadata) -> AsyncIterator[runs_pb2.RunEvent]:
         """Yields a run's events to its end or its question, past gateways that go away. Raises AioRpcError."""
-        heard = time.monotonic()
+        failing_since: float | None = None
         while True:
+            tried_at = time.monotonic()
             request = runs_pb2.WatchRunRequest(run_id=run_id, after_sequence=after)
             call = self._runs.WatchRun(request, metadata=metadata)
             try:
                 async for response in call:
-                    heard, after = time.monotonic(), max(after, response.event.sequence)
+                    failing_since, after = None, max(after, response.event.sequence)
                     yield response.event
             except grpc.aio.AioRpcError as error:
-                if error.code() is not grpc.StatusCode.UNAVAILABLE or time.monotonic() - heard > self._recovery_s:
+                now = time.monotonic()
+                # A watch that has stood for long was no failure, though a quiet run told nothing meanwhile.
+                if failing_since is None or now - tried_at > self._recovery_s:
+                    failing_since = now
+                if error.code() not in _PASSING or now - failing_since > self._recovery_s:
                     raise
                 await asyncio.sleep(_RETRY_S)
             else:
@@ -204,7 +213,7 @@ class AgentTools:
             request.request_id = given or str(uuid4())
         except ValueError as error:  # half a pair of surrogates
             raise ToolFailed(f"_meta.{REQUEST_ID} can't be sent: {error}") from error
-        creating = detached(self._call(self._runs.CreateRun, request, metadata))
+        creating = detached(self._created_once(request, metadata))
         try:
             return (await asyncio.shield(creating)).run.run_id
         except asyncio.CancelledError:
@@ -212,10 +221,21 @@ class AgentTools:
                 self._give_up(creating, metadata)
             raise
 
+    async def _created_once(self, request: runs_pb2.CreateRunRequest, metadata: Metadata) -> runs_pb2.CreateRunResponse:
+        """Creates a run; asks again, by the same id, where no answer came: the run may be there."""
+        began = time.monotonic()
+        while True:
+            try:
+                return await self._call(self._runs.CreateRun, request, metadata)
+            except grpc.aio.AioRpcError as error:
+                if error.code() not in _CUT or time.monotonic() - began > self._recovery_s:
+                    raise
+            await asyncio.sleep(_RETRY_S)
+
     async def _followed(
         self, context: Context, run_id: str, metadata: Metadata, *, cancels: bool = True
     ) -> CallToolResult:
-        """Follows a run to its end, or to where it asks."""
+        """Follows a run to its end, or to where it asks. Raises ToolFailed, which names the run."""
         try:
             await self._callers.began(context, run_id, 0)
             await context.session.report_progress(0, message=f"run {run_id}")
@@ -226,6 +246,8 @@ class AgentTools:
                 if told := progress(event):
                     await context.session.report_progress(event.sequence, message=told)
             return await self.result(run_id, metadata)
+        except grpc.aio.AioRpcError as error:
+            raise ToolFailed(_words(error, run_id)) from error
         except asyncio.CancelledError:
             if cancels and self._callers.cancels(context):
                 self._give_up(run_id, metadata)
@@ -301,12 +323,12 @@ class AgentTools:
         return await method(request, metadata=metadata, timeout=self._call_timeout_s)
 
 
-def _words(error: ToolFailed | grpc.aio.AioRpcError) -> str:
+def _words(error: ToolFailed | grpc.aio.AioRpcError, followed: str = "") -> str:
     if isinstance(error, ToolFailed):
         return str(error)
     detail = error_detail(error)
     named = "".join(f"\n  {each.field}: {each.description}" for each in detail.violations)
-    run_id = detail.metadata.get("run_id", "")
+    run_id = detail.metadata.get("run_id") or ("" if detail.code in _NO_RUN else followed)
     goes_on = f"\nThe run {run_id} goes on; {FOLLOW} follows it." if run_id else ""
     return f"{detail.message or detail.code.name} ({detail.reason}){named}{goes_on}"
 

@@ -1,0 +1,116 @@
+"""Agents as tools while gateways go away: a call stays with its run, and says which it was where it can't."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+import pytest
+from mcp import Client
+from signalbox.v1 import agents_pb2, agents_pb2_grpc, runs_pb2, runs_pb2_grpc
+
+from services.kit.agent_tools.callers import OneCaller
+from services.kit.agent_tools.tools import AgentTools
+
+RECOVERY_S = 0.8
+QUIET_S = 1.2
+UNAVAILABLE, DENIED = grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.PERMISSION_DENIED
+
+
+class Runs(runs_pb2_grpc.RunServiceServicer):
+    """One run, whose calls fail as they are told to, one after the other; then it ends."""
+
+    def __init__(self) -> None:
+        self.request_ids: list[str] = []
+        self.creations_cut: list[grpc.StatusCode] = []
+        # After how long a watch breaks off, and how.
+        self.watches_cut: list[tuple[float, grpc.StatusCode]] = []
+
+    async def CreateRun(self, request: runs_pb2.CreateRunRequest, context: Any) -> runs_pb2.CreateRunResponse:  # noqa: N802 - the proto's name
+        """Fails once the run is there."""
+        self.request_ids.append(request.request_id)
+        if self.creations_cut:
+            await context.abort(self.creations_cut.pop(0))
+        return runs_pb2.CreateRunResponse(run=runs_pb2.Run(run_id="run-1"))
+
+    async def WatchRun(self, _request: Any, context: Any) -> AsyncIterator[runs_pb2.WatchRunResponse]:  # noqa: N802 - the proto's name
+        """Says nothing for a while."""
+        if self.watches_cut:
+            after_s, code = self.watches_cut.pop(0)
+            await asyncio.sleep(after_s)
+            await context.abort(code)
+        run = runs_pb2.Run(run_id="run-1", state=runs_pb2.RUN_STATE_SUCCEEDED)
+        yield runs_pb2.WatchRunResponse(event=runs_pb2.RunEvent(sequence=9, run_ended=runs_pb2.RunEnded(run=run)))
+
+
+class Agents(agents_pb2_grpc.AgentServiceServicer):
+    """None that a list would show; clients ask for it."""
+
+    async def ListAgents(self, _request: Any, _context: Any) -> agents_pb2.ListAgentsResponse:  # noqa: N802 - the proto's name
+        """Lists none."""
+        return agents_pb2.ListAgentsResponse()
+
+
+@pytest.fixture
+def runs() -> Runs:
+    return Runs()  # type: ignore[abstract]
+
+
+@pytest.fixture
+async def tools(runs: Runs) -> AsyncIterator[AgentTools]:
+    """The tools, by a gateway of that run."""
+    server = grpc.aio.server()
+    runs_pb2_grpc.add_RunServiceServicer_to_server(runs, server)
+    agents_pb2_grpc.add_AgentServiceServicer_to_server(Agents(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        tools = AgentTools(channel, OneCaller(()), call_timeout_s=5, recovery_s=RECOVERY_S)
+        yield tools
+        await tools.aclose()
+    await server.stop(None)
+
+
+async def ask(tools: AgentTools) -> Any:
+    async with Client(tools.server()) as client:
+        return await client.call_tool("calculator", {"messages": []})
+
+
+@pytest.mark.parametrize("code", ["UNAVAILABLE", "CANCELLED", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED"])
+async def test_a_run_that_was_quiet_for_long_is_followed_past_a_gateway_that_goes_away(
+    tools: AgentTools, runs: Runs, code: str
+) -> None:
+    runs.watches_cut = [(QUIET_S, grpc.StatusCode[code]), (0, UNAVAILABLE)]
+    answer = await ask(tools)
+    assert (answer.is_error, answer.structured_content["run_id"], runs.watches_cut) == (False, "run-1", [])
+
+
+async def test_a_gateway_that_stays_away_is_not_waited_for_for_ever_and_the_run_is_named(
+    tools: AgentTools, runs: Runs
+) -> None:
+    runs.watches_cut = [(0, UNAVAILABLE)] * 20
+    answer = await ask(tools)
+    assert (answer.is_error, "The run run-1 goes on; follow_run follows it." in answer.content[0].text) == (True, True)
+    assert runs.watches_cut
+
+
+@pytest.mark.parametrize(("code", "goes_on"), [("PERMISSION_DENIED", True), ("NOT_FOUND", False)])
+async def test_what_does_not_pass_is_said_at_once(tools: AgentTools, runs: Runs, code: str, goes_on: bool) -> None:
+    runs.watches_cut = [(0, grpc.StatusCode[code]), (0, UNAVAILABLE)]
+    answer = await ask(tools)
+    assert (answer.is_error, "run-1 goes on" in answer.content[0].text) == (True, goes_on)
+    assert len(runs.watches_cut) == 1
+
+
+async def test_a_run_whose_creation_got_no_answer_is_asked_for_by_the_same_id(tools: AgentTools, runs: Runs) -> None:
+    runs.creations_cut = [UNAVAILABLE, grpc.StatusCode.CANCELLED]
+    answer = await ask(tools)
+    assert (answer.is_error, len(runs.request_ids), len(set(runs.request_ids))) == (False, 3, 1)
+
+
+async def test_a_creation_that_is_refused_is_not_asked_for_again(tools: AgentTools, runs: Runs) -> None:
+    runs.creations_cut = [grpc.StatusCode.RESOURCE_EXHAUSTED]
+    answer = await ask(tools)
+    assert (answer.is_error, len(runs.request_ids)) == (True, 1)
