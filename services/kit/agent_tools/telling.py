@@ -52,10 +52,7 @@ def decided(decision: runs_pb2.Decision, words: runs_pb2.DecisionExplanation) ->
         "held": rule(decision.rule, decision.grounds),
         "missed": [rule(each.rule, each.grounds) for each in decision.rejected_rules],
         **({"code": code} if code else {}),
-        "calls": [
-            f"{each.kind} {each.name}: {each.outcome}{', at least once' * each.at_least_once}"
-            for each in decision.calls
-        ],
+        "calls": [_call(each) for each in decision.calls],
     }
 
 
