@@ -164,11 +164,14 @@ class BatchStore:
 
     async def get(self, caller: Caller, batch_id: str, known: BatchRecord | None = None) -> BatchRecord:
         """Returns a batch; of one that was `known`, only what is new since then is counted. Raises BatchNotFound."""
+        wanted = {**_seen_by(caller), "batch_id": batch_id}
         async with connected(self._pool) as connection:
-            found = _there(await _one(connection, statement("get"), {**_seen_by(caller), "batch_id": batch_id}))
-            if known is not None and found["started_at"] == known.started_at is not None:
-                return await _counted_on(connection, found, known)
-            return await _counted(connection, found)
+            if known is not None and known.started_at is not None:
+                found = _there(await _one(connection, statement("get_since"), wanted))
+                if found["started_at"] == known.started_at:
+                    return await _counted_on(connection, found, known)
+            found = _there(await _one(connection, statement("get"), wanted))
+            return record_of(found, {ItemState(state): count for state, count in (found["counts"] or {}).items()})
 
     async def scores(self, batch_id: str) -> Scores:
         """Returns how good the verdicts of a batch are."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import grpc
 import pytest
+from psycopg import AsyncConnection
 from signalbox.v1 import data_chat_pb2, runs_pb2, runs_pb2_grpc
 from structlog.testing import capture_logs
 
@@ -186,6 +187,34 @@ async def test_a_replica_that_has_lost_its_claim_writes_nothing_more(
     # Once, however often it is said.
     assert not await claims.end(second, begun.number, ItemState.FAILED, run, "")
     assert (await platform.store.get(CALLER, batch_id)).counts == {ItemState.PENDING: 1, ItemState.SUCCEEDED: 1}
+
+
+async def test_items_that_end_while_a_batch_is_read_are_counted_once(
+    open_platform: Callable[..., Awaitable[Platform]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    platform = await open_platform()
+    batch_id = await platform.started(["a", "b", "c", "d", "e", "f"])
+    claims = BatchClaims(platform.pool, lease_s=60.0, kept_s=60.0)
+    claim = await claims.claim()
+    assert claim is not None
+    begun = iter(await claims.begin(claim, 6))
+    execute, ending = AsyncConnection.execute, False
+
+    async def one_ends_before(self: Any, *arguments: Any, **fields: Any) -> Any:
+        nonlocal ending
+        if not ending and (item := next(begun, None)):
+            ending = True
+            await claims.end(claim, item.number, ItemState.REFUSED, None, "no")
+            ending = False
+        return await execute(self, *arguments, **fields)
+
+    monkeypatch.setattr(AsyncConnection, "execute", one_ends_before)
+    batch = None
+    for _ in range(6):
+        batch = await platform.store.get(CALLER, batch_id, known=batch)
+        assert (batch.ended_sequence, sum(batch.counts.values())) == (batch.counts.get(ItemState.REFUSED, 0), 6)
+    assert batch is not None
+    assert batch.counts == {ItemState.REFUSED: 6}
 
 
 async def test_a_claim_ends_with_its_batch_and_is_none_to_a_batch_that_is_run_again(
