@@ -146,10 +146,13 @@ class BatchStore:
 
     async def cancel(self, caller: Caller, batch_id: str) -> BatchRecord:
         """Asks a batch to stop. Raises BatchNotFound, BatchStateWrong once it has ended otherwise."""
-        parameters = {**_seen_by(caller), "batch_id": batch_id, "kept_s": self._limits.kept_s}
-        async with connected(self._pool) as connection:
-            if cancelled := await _one(connection, statement("cancel"), parameters):
-                return await _counted(connection, cancelled)
+        async with connected(self._pool) as connection, connection.transaction():
+            cancelled = await _one(connection, statement("cancel"), {**_seen_by(caller), "batch_id": batch_id})
+            if cancelled is not None and cancelled["started_at"] is None:
+                # Nobody paces it yet, and nobody is to begin.
+                ended = {"batch_id": batch_id, "epoch": cancelled["epoch"], "kept_s": self._limits.kept_s}
+                await connection.execute(statement("cancel_pending"), ended)
+                await connection.execute(statement("finish"), ended)
         batch = await self.get(caller, batch_id)
         if batch.state is BatchState.ENDED:
             raise BatchStateWrong("the batch has ended")
