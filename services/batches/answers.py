@@ -49,8 +49,8 @@ def problems_of(item: batches_pb2.NewBatchItem, place: str) -> list[FieldViolati
     found = []
     if item.truth and asked not in _JUDGES:
         found.append(FieldViolation(f"{place}.truth", f"is known of findings, and {asked} judges none", "truth"))
-    if item.HasField("settled") and item.settled.output.WhichOneof("agent") != asked:
-        found.append(FieldViolation(f"{place}.settled.output", f"is no answer of {asked}", "settled"))
+    if item.HasField("settled") and _agent_of(item.settled.output) != (agent := _agent_of(item.input)):
+        found.append(FieldViolation(f"{place}.settled.output", f"is no answer of {agent}", "settled"))
     return found
 
 
@@ -70,7 +70,8 @@ def new_item(item: batches_pb2.NewBatchItem) -> NewItem:
         item.key,
         item.input.SerializeToString(deterministic=True),
         beside.SerializeToString(deterministic=True) or None,
-        getattr(item.input, asked).finding.rule_id[:LONGEST_RULE] if asked in _JUDGES else "",
+        # The database has no text with a NUL in it.
+        getattr(item.input, asked).finding.rule_id.replace("\0", "")[:LONGEST_RULE] if asked in _JUDGES else "",
         item.truth == sast_pb2.VERDICT_TRUE_POSITIVE if item.truth else None,
         run,
         item.settled.run_id or None,
@@ -90,7 +91,7 @@ def _as_run(item: batches_pb2.NewBatchItem) -> runs_pb2.Run:
     agent = item.input.WhichOneof("agent") or ""
     run = runs_pb2.Run(
         run_id=item.settled.run_id,
-        agent=agent,
+        agent=_agent_of(item.input),
         graph_version=item.settled.graph_version,
         state=runs_pb2.RUN_STATE_SUCCEEDED,
         output=item.settled.output,
@@ -99,3 +100,9 @@ def _as_run(item: batches_pb2.NewBatchItem) -> runs_pb2.Run:
         verdict = getattr(item.settled.output, agent).verdict
         run.outcome = _OUTCOMES.get(verdict, Outcome.NO_VERDICT).proto
     return run
+
+
+def _agent_of(message: runs_pb2.RunInput | runs_pb2.RunOutput) -> str:
+    """Returns the name of the agent that an input is of, or an output; of a hosted graph its own."""
+    kind = message.WhichOneof("agent") or ""
+    return message.graph.agent if kind == "graph" else kind

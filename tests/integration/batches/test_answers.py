@@ -13,9 +13,11 @@ from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 from signalbox.v1 import batches_pb2, batches_pb2_grpc, runs_pb2, sast_pb2
 
-from services.batches.answers import new_item
+from services.batches.answers import new_item, problems_of
 from services.batches.errors import BatchNotFound, BatchTooLarge, TooManyBatches
+from services.batches.records import BatchState, ItemState
 from services.batches.servicer import BatchServicer
+from services.kit.confusion import Confusion
 from services.kit.errors import error_detail
 from services.kit.identity.bearer import bearer_metadata
 from services.kit.identity.caller import Caller
@@ -24,7 +26,7 @@ from services.kit.identity.keys import generate_keypair
 from services.kit.settings import ServiceSettings
 from services.kit.wire.server import Registration, Service, running
 from services.kit.wire.tasks import stop
-from tests.integration.batches.test_pacing import CALLER, LIMITS, Platform, open_platform
+from tests.integration.batches.test_pacing import CALLER, LIMITS, PATIENCE_S, Platform, open_platform
 
 __all__ = ["open_platform"]
 TRUE, FALSE = sast_pb2.VERDICT_TRUE_POSITIVE, sast_pb2.VERDICT_FALSE_POSITIVE
@@ -107,9 +109,17 @@ async def test_only_what_has_no_answer_is_run_and_the_rest_is_told_as_it_came(
         finding(4, truth=FALSE, settled=settled(FALSE, batches_pb2.SETTLED_BY_KNOWN_FALSE_POSITIVE)),
         finding(5, truth=TRUE, settled=settled(FALSE, batches_pb2.SETTLED_BY_PERSON)),
     ]
+
+    def evaluations(name: str) -> list[dict[str, Any]]:
+        told = [dict(each.log_record.attributes or {}) for each in exporter.get_finished_logs()]
+        return [each for each in told if each["gen_ai.evaluation.name"] == name]
+
     replica = platform.replica()
     batch_id = await client.started(items)
     await platform.over(batch_id)
+    async with asyncio.timeout(PATIENCE_S):
+        while len(evaluations("recall")) < 2:  # noqa: ASYNC110 - the scores are told behind the end
+            await asyncio.sleep(0.02)
     await stop(replica)
 
     asked = {run.input.sast_investigation.finding.fingerprint: run for run in platform.runtime.runs.values()}
@@ -131,13 +141,12 @@ async def test_only_what_has_no_answer_is_run_and_the_rest_is_told_as_it_came(
     assert (matrix.precision, matrix.recall) == (1.0, 0.5)
     assert [(each.rule_id, each.true_negatives) for each in scores.by_rule] == [("B602", 1), ("B101", 1)]
 
-    events = [dict(each.log_record.attributes or {}) for each in exporter.get_finished_logs()]
-    verdicts = [each for each in events if each["gen_ai.evaluation.name"] == "verdict"]
-    assert sorted(str(each["gen_ai.evaluation.score.label"]) for each in verdicts) == ["right", "right", "wrong"]
-    recall = [each for each in events if each["gen_ai.evaluation.name"] == "recall"]
-    assert {each.get("signalbox.finding_rule", ""): each["gen_ai.evaluation.score.value"] for each in recall} == {
-        "": 0.5, "B602": 0.5
-    }  # fmt: skip
+    labels = [str(each["gen_ai.evaluation.score.label"]) for each in evaluations("verdict")]
+    assert sorted(labels) == ["right", "right", "wrong"]
+    recall = {
+        each.get("signalbox.finding_rule", ""): each["gen_ai.evaluation.score.value"] for each in evaluations("recall")
+    }
+    assert recall == {"": 0.5, "B602": 0.5}
 
 
 @pytest.mark.parametrize(
@@ -148,6 +157,10 @@ async def test_only_what_has_no_answer_is_run_and_the_rest_is_told_as_it_came(
             truth=TRUE,
         ),
         finding(1, settled=batches_pb2.Settled(output=runs_pb2.RunOutput(data_chat={"answer": "3"}))),
+        batches_pb2.NewBatchItem(
+            input=runs_pb2.RunInput(graph={"agent": "weather"}),
+            settled=batches_pb2.Settled(output=runs_pb2.RunOutput(graph={"agent": "tides"})),
+        ),
     ],
 )
 async def test_what_does_not_go_together_is_refused_with_its_place(served: Any, item: batches_pb2.NewBatchItem) -> None:
@@ -172,6 +185,46 @@ async def test_a_batch_that_has_ended_can_be_deleted_and_one_under_way_can_not(s
     with pytest.raises(grpc.aio.AioRpcError) as gone:
         await client.stub.GetBatch(batches_pb2.GetBatchRequest(batch_id=batch_id), metadata=client.metadata)
     assert gone.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+async def test_a_rule_is_kept_without_what_a_database_does_not_take(served: Any) -> None:
+    platform, client = served
+    batch_id = await client.started([finding(1, "B6\x0002", truth=TRUE)])
+    await platform.store.cancel(CALLER, batch_id)
+    replica = platform.replica()
+    await platform.over(batch_id)
+    await stop(replica)
+    assert (await platform.store.scores(batch_id)).by_rule == {"B602": Confusion(review_vulnerable=1)}
+
+
+def test_an_answer_of_a_hosted_graph_is_a_run_of_that_agent() -> None:
+    given = batches_pb2.NewBatchItem(
+        input=runs_pb2.RunInput(graph={"agent": "weather"}),
+        settled=batches_pb2.Settled(output=runs_pb2.RunOutput(graph={"agent": "weather"})),
+    )
+    assert problems_of(given, "items[0]") == []
+    assert runs_pb2.Run.FromString(new_item(given).run or b"").agent == "weather"
+
+
+async def test_a_batch_that_is_cancelled_in_its_upload_ends_what_is_there_and_can_be_run_again(served: Any) -> None:
+    platform, client = served
+    created = await client.stub.CreateBatch(batches_pb2.CreateBatchRequest(), metadata=client.metadata)
+    batch_id = created.batch.batch_id
+    known = settled(FALSE, batches_pb2.SETTLED_BY_KNOWN_FALSE_POSITIVE)
+    items = [finding(1, truth=TRUE), finding(2, settled=known), finding(3)]
+    add = batches_pb2.AddBatchItemsRequest(batch_id=batch_id, first_number=1, items=items)
+    await client.stub.AddBatchItems(add, metadata=client.metadata)
+    cancelled = await platform.store.cancel(CALLER, batch_id)
+    assert cancelled.state is BatchState.CANCELLED
+    assert cancelled.counts == {ItemState.SETTLED: 1, ItemState.CANCELLED: 2}
+    ends = await platform.store.ended(batch_id, 0, 10, with_runs=False)
+    assert [(each.number, each.ended_as) for each in ends] == [(2, 1), (1, 2), (3, 3)]
+    assert (await platform.store.scores(batch_id)).total == Confusion(review_vulnerable=1)
+    assert (await platform.store.retry(CALLER, batch_id))[1] == 2
+    replica = platform.replica()
+    batch = await platform.over(batch_id)
+    await stop(replica)
+    assert (batch.state, batch.counts) == (BatchState.ENDED, {ItemState.SETTLED: 1, ItemState.SUCCEEDED: 2})
 
 
 @pytest.mark.parametrize(
