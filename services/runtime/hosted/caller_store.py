@@ -10,6 +10,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from services.kit.errors import InvalidRequest
 from services.kit.identity.caller import Caller
+from services.runtime.engine.pages import MOST_BYTES
 from services.runtime.engine.retention_policy import DEFAULT
 from services.runtime.engine.store_policy import StorePolicies
 from services.runtime.engine.stored_items import StoreScope, put_items
@@ -18,6 +19,9 @@ from services.runtime.hosted.session import Visit
 from services.runtime.hosted.store import NO_RUN, SECONDS, NodeStore
 
 READ, WRITE = "read", "write"
+# What JSON of a value takes in six bytes, as it does control characters, takes one at least in a message: beyond this
+# items found are more than an answer holds, whatever they are.
+_MOST_FOUND_BYTES: Final = 6 * MOST_BYTES
 _ALLOWED: Final = {"nothing": (), READ: (READ,), WRITE: (READ, WRITE)}
 
 
@@ -45,7 +49,10 @@ class CallerStore:
     async def search(
         self, caller: Caller, prefix: Sequence[str], wanted: dict[str, Any], limit: int, offset: int, *, leave_ttl: bool
     ) -> Sequence[Item]:
-        """Returns items, those written last first. Raises InvalidRequest, StoreClosed, StoreRefused."""
+        """Returns items, those written last first; of more than an answer holds, no more than show that.
+
+        Raises InvalidRequest, StoreClosed, StoreRefused.
+        """
         op = SearchOp(tuple(prefix), wanted or None, limit, offset, refresh_ttl=not leave_ttl)
         try:
             found: Sequence[Item] = await self._done(caller, READ, op)
@@ -68,7 +75,8 @@ class CallerStore:
             raise StoreClosed(f"callers may not {right} their stores here; SIGNALBOX_STORES of the operator says so")
         scope = StoreScope("caller", caller.subject, "", caller.subject, self._policy)
         visit = Visit("")
-        [result] = await NodeStore(self._pool, scope, NO_RUN).perform([op], visit)
+        store = NodeStore(self._pool, scope, NO_RUN, most_bytes=_MOST_FOUND_BYTES)
+        [result] = await store.perform([op], visit)
         if writes := [*visit.stored, *visit.refreshed.values()]:
             async with self._pool.connection() as connection, connection.transaction():
                 await put_items(connection, scope, writes)

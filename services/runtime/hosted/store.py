@@ -60,6 +60,31 @@ class _Row(NamedTuple):
     score: float | None = None
 
 
+@dataclass(frozen=True)
+class _Candidate:
+    """What a search looks at: what is stored, or what the run itself has written."""
+
+    score: float | None
+    of: _Row | ItemWrite
+
+    @property
+    def row(self) -> _Row | None:
+        return self.of if isinstance(self.of, _Row) else None
+
+    @property
+    def size_bytes(self) -> int:
+        value = self.of.value if isinstance(self.of, _Row) else self.of["value"]
+        return len(value or b"")
+
+    @property
+    def nearness(self) -> float:
+        return -math.inf if self.score is None else self.score
+
+    def item(self) -> SearchItem:
+        fields = _fields(self.of) if isinstance(self.of, _Row) else _written(self.of, None)
+        return SearchItem(**fields, score=self.score)
+
+
 class _Put(NamedTuple):
     """A write, and the texts by which the item is to be found, by field."""
 
@@ -117,10 +142,14 @@ class NodeStore(BaseStore):
 
     supports_ttl = True
 
-    def __init__(self, pool: AsyncConnectionPool[Any], scope: StoreScope, session: Session) -> None:
+    def __init__(
+        self, pool: AsyncConnectionPool[Any], scope: StoreScope, session: Session, *, most_bytes: float = math.inf
+    ) -> None:
+        """A search reads no further than the item with which the values of those found are above `most_bytes`."""
         self._pool = pool
         self._scope = scope
         self._session = session
+        self._most_bytes = most_bytes
         self._index = session.store_index
         self._loop = asyncio.get_running_loop()
         self._numbers = itertools.count()
@@ -216,28 +245,47 @@ class NodeStore(BaseStore):
 
     async def _search(self, op: SearchOp, visit: Visit | None, near: Vector | None) -> list[SearchItem]:
         """`near` is the vector of what is asked for, where items are found by meaning."""
-        own = last_writes(self._session.stored)
-        prefix = ".".join(op.namespace_prefix)
-        found: list[SearchItem] = []
-        for (namespace, _), write in reversed(own.items()):
-            if write["value"] is not None and f"{namespace}.".startswith(f"{prefix}." if prefix else ""):
-                found += _fitting(op, SearchItem(**_written(write, None), score=_score(write, near)))
-        wanted = op.offset + op.limit + (len(found) if near is not None else 0)
-        rows: dict[tuple[tuple[str, ...], str], _Row] = {}
-        async with aclosing(self._rows(prefix, near)) as stored:
-            # None that is not shown is read: a store may be large.
-            while len(found) < wanted and (row := await anext(stored, None)):
-                if (row.namespace, row.key) not in own and (
-                    fitting := _fitting(op, SearchItem(**_fields(row), score=row.score))
-                ):
-                    found += fitting
-                    rows[fitting[0].namespace, row.key] = row
-        if near is not None:
-            found.sort(key=lambda each: -math.inf if each.score is None else each.score, reverse=True)
-        shown = found[op.offset : op.offset + op.limit]
-        read = (rows.get((each.namespace, each.key)) for each in shown)
-        self._refresh(filter(None, read) if op.refresh_ttl else [], visit)
+        shown: list[SearchItem] = []
+        size_bytes, passed_over = 0, 0
+        # None that is not shown is kept, and none behind the last is read: a store may be large.
+        async with aclosing(self._below(".".join(op.namespace_prefix), near)) as found:
+            while len(shown) < op.limit and size_bytes <= self._most_bytes and (each := await anext(found, None)):
+                is_passed_over = passed_over < op.offset
+                if not op.filter and is_passed_over:
+                    passed_over += 1
+                    continue
+                item = each.item()
+                await asyncio.sleep(0)  # others have their turn between two values
+                if not _fits(op, item):
+                    continue
+                if is_passed_over:
+                    passed_over += 1
+                    continue
+                shown.append(item)
+                size_bytes += each.size_bytes
+                self._refresh([each.row] if op.refresh_ttl and each.row else [], visit)
         return shown
+
+    async def _below(self, prefix: str, near: Vector | None) -> AsyncGenerator[_Candidate]:
+        """Yields what is below a namespace, the nearest or else what was written last first."""
+        writes = last_writes(self._session.stored)
+        own = [
+            _Candidate(_score(write, near), write)
+            for (namespace, _), write in writes.items()
+            if write["value"] is not None and f"{namespace}.".startswith(f"{prefix}." if prefix else "")
+        ]
+        # The next is the last of them.
+        if near is not None:
+            own.sort(key=lambda each: each.nearness)
+        async with aclosing(self._rows(prefix, near)) as rows:
+            async for row in rows:
+                stored = _Candidate(row.score, row)
+                while own and (near is None or own[-1].nearness >= stored.nearness):
+                    yield own.pop()
+                if (row.namespace, row.key) not in writes:
+                    yield stored
+        while own:
+            yield own.pop()
 
     async def _rows(self, prefix: str, near: Vector | None) -> AsyncGenerator[_Row]:
         """Yields the items below a namespace, the nearest or else those written last first, a page at a time."""
@@ -375,9 +423,9 @@ def _place(namespace: tuple[str, ...], key: str) -> Place:
     return joined, key
 
 
-def _fitting(op: SearchOp, item: SearchItem) -> list[SearchItem]:
+def _fits(op: SearchOp, item: SearchItem) -> bool:
     wanted = (op.filter or {}).items()
-    return [item] if all(_compare_values(item.value.get(name), value) for name, value in wanted) else []
+    return all(_compare_values(item.value.get(name), value) for name, value in wanted)
 
 
 def _score(write: ItemWrite, near: Vector | None) -> float | None:

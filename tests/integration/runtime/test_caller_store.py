@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -10,6 +11,7 @@ from services.kit.errors import InvalidRequest
 from services.kit.identity.caller import Caller
 from services.runtime.engine.store_policy import StorePolicies, StorePolicy
 from services.runtime.errors import ItemNotFound, StoreClosed, StoreRefused
+from services.runtime.hosted import store as store_module
 from services.runtime.hosted.caller_store import CallerStore
 from tests.fixtures.hosted import CALLER, FOLDER, HostedReplica, hosted_replica, output_of
 
@@ -70,3 +72,43 @@ async def test_a_store_holds_so_much_and_is_open_as_far_as_the_operator_says(rep
         await reading.put(CALLER, PLACE, "a", None, None)
     with pytest.raises(StoreClosed, match="may not read"):
         await store_of(replica, callers="nothing").search(CALLER, (), {}, 10, 0, leave_ttl=True)
+
+
+async def test_a_search_keeps_and_reads_no_more_than_it_tells(
+    replica: HostedReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = store_of(replica)
+    await store.put(CALLER, PLACE, "k0", {"n": "x" * 60_000}, None)
+    async with replica.pools.calls.connection() as connection:
+        await connection.execute(
+            "INSERT INTO platform.store SELECT scope, owner, thread_id, namespace, 'k' || n, value, subject, ttl_s,"
+            " created_at, updated_at - n * interval '1 s', expires_at FROM platform.store, generate_series(1, 399) AS n"
+        )
+    parsed: list[bytes] = []
+    as_before = store_module._value
+
+    def counted(stored: bytes) -> dict[str, object]:
+        parsed.append(stored)
+        return as_before(stored)
+
+    monkeypatch.setattr(store_module, "_value", counted)
+    found = await store.search(CALLER, (), {}, 3, 350, leave_ttl=True)
+    assert ([each.key for each in found], len(parsed)) == (["k350", "k351", "k352"], 3)
+    parsed.clear()
+    assert len(await store.search(CALLER, (), {}, 1000, 0, leave_ttl=True)) == len(parsed)
+    # Told of the first 2 MiB alone.
+    assert 2 << 20 < sum(map(len, parsed)) < 13 << 20
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    looking = asyncio.ensure_future(others())
+    parsed.clear()
+    [one] = await store.search(CALLER, (), {"n": {"$ne": 1}}, 1, 350, leave_ttl=True)
+    assert one.key == "k350"
+    looking.cancel()
+    assert turns >= len(parsed) == 351
