@@ -8,8 +8,8 @@ whichever replica that gets to, and gone on with behind the last event of its st
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final
 from urllib.parse import urlsplit
 from uuid import NAMESPACE_URL, uuid4, uuid5
@@ -28,14 +28,15 @@ from starlette.types import Message, Receive, Scope, Send
 
 from services.http_api.errors import ApiError, NotAllowed, TokenRefused, WrongMethod
 from services.http_api.event_stream import HEARTBEAT, CutOff, Part, StreamedAnswer, Streams
-from services.http_api.gateway import Gateway, token_of
+from services.http_api.forks import cancel
+from services.http_api.gateway import Caller, Gateway, token_of
 from services.http_api.json_bodies import BodyReader, Json
 from services.http_api.mcp_exchange import LAST_EVENT_ID, OPERATION, SESSION_ID, Cursor, Exchange
 from services.http_api.metrics import REQUESTS, STREAMS_ENDED, STREAMS_RESUMED
 from services.http_api.settings import HttpApiSettings
 from services.kit.agent_tools.callers import Context, Metadata
 from services.kit.agent_tools.telling import progress
-from services.kit.agent_tools.tools import AgentTools
+from services.kit.agent_tools.tools import FOLLOW, AgentTools
 from services.kit.identity.bearer import bearer_metadata
 from services.kit.telemetry.logs import get_logger
 from services.kit.telemetry.metrics import from_zero
@@ -60,6 +61,8 @@ class McpEndpoint:
         self._gateway = gateway
         self._settings = settings
         self._streams = streams
+        # Calls that a message may cancel, by whose they are and their ids.
+        self._held: dict[tuple[str, str], Exchange] = {}
         self._bodies = BodyReader(max_bytes=settings.max_request_bytes, timeout_s=settings.read_timeout_s)
         self._tools = AgentTools(
             channel, _HttpCallers(streams), call_timeout_s=settings.call_timeout_s, recovery_s=settings.recovery_s
@@ -129,12 +132,31 @@ class McpEndpoint:
         self._streams.check()
         message = document if isinstance(document, dict) else {}
         if message.get("method") == _CANCELLED and SESSION_ID in request.headers:
-            await self._cancel(request, message.get("params"))
+            await self._cancel(caller, request.headers[SESSION_ID], message.get("params"))
             return Response(status_code=202)
         if message.get("method") == "initialize":
             exchange.session_id = uuid4().hex
-        await self._served(request, orjson.dumps(document), exchange)
+        with self._holding(caller, request, message, exchange):
+            await self._served(request, orjson.dumps(document), exchange)
         return None
+
+    @contextmanager
+    def _holding(
+        self, caller: Caller, request: Request, message: Mapping[str, Any], exchange: Exchange
+    ) -> Iterator[None]:
+        session, given = request.headers.get(SESSION_ID), message.get("params")
+        # Who follows a run gives up to follow it, and no more.
+        if session is None or "id" not in message or (isinstance(given, dict) and given.get("name") == FOLLOW):
+            yield
+            return
+        call = caller.subject, _call_id(session, message["id"])
+        self._held[call] = exchange
+        try:
+            yield
+        finally:
+            exchange.left()
+            if self._held.get(call) is exchange:
+                del self._held[call]
 
     async def _served(self, request: Request, body: bytes, exchange: Exchange) -> None:
         before: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
@@ -161,15 +183,20 @@ class McpEndpoint:
         if not serving.cancelled() and (error := serving.exception()) and exchange.end not in ("closing", "slow"):
             raise error
 
-    async def _cancel(self, request: Request, given: Any) -> None:
-        """Cancels the run of a call, if it has one. Raises ApiError."""
-        cancelled = given.get("requestId") if isinstance(given, dict) else None
-        caller = self._gateway.caller(request)
-        asked = runs_pb2.ListRunsRequest(
-            labels={CALL_LABEL: _call_id(request.headers[SESSION_ID], cancelled)}, page_size=1
-        )
+    async def _cancel(self, caller: Caller, session: str, given: Any) -> None:
+        """Cancels the run of a call: of one that is held here whichever it has, else the one that it began.
+
+        Raises ApiError.
+        """
+        call = _call_id(session, given.get("requestId") if isinstance(given, dict) else None)
+        held = self._held.get((caller.subject, call))
+        # It may still be on its way to its run.
+        if held is not None and (run_id := await asyncio.shield(held.run_id)):
+            await cancel(caller, run_id)
+            return
+        asked = runs_pb2.ListRunsRequest(labels={CALL_LABEL: call}, page_size=1)
         for run in (await caller.call(caller.stubs.runs.ListRuns, asked)).runs:
-            await caller.call(caller.stubs.runs.CancelRun, runs_pb2.CancelRunRequest(run_id=run.run_id))
+            await cancel(caller, run.run_id)
 
     async def _resumed(self, request: Request) -> Response:
         """Returns the stream of a call behind the event that its client had last. Raises ApiError."""

@@ -68,6 +68,8 @@ class Exchange:
         self._event_id = ""
         self.session_id = ""
         self.end = "left"
+        # Of a call, once it has one; empty where it ends without.
+        self.run_id: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def send(self, message: Message) -> None:
         """Sends a part of the answer; raises TimeoutError where it is not taken."""
@@ -92,6 +94,7 @@ class Exchange:
 
     async def came_to(self, cursor: Cursor) -> None:
         """Notes how far what is told has come; a client that can go on is told so before there is more to say."""
+        self._has_run(cursor.run_id)
         event_id = cursor.encoded()
         if not self._has_ids or len(event_id) > _LONGEST_ID:
             return
@@ -101,3 +104,11 @@ class Exchange:
             if self._is_stream:
                 body = f"id: {event_id}\r\nretry: 1000\r\ndata: \r\n\r\n".encode()
                 await self.send({"type": "http.response.body", "body": body, "more_body": True})
+
+    def left(self) -> None:
+        """Notes that nothing more is sent."""
+        self._has_run("")
+
+    def _has_run(self, run_id: str) -> None:
+        if not self.run_id.done():
+            self.run_id.set_result(run_id)
