@@ -70,7 +70,7 @@ class McpEndpoint:
         self._manager = StreamableHTTPSessionManager(
             self._tools.server(), stateless=True, max_request_body_size=2 * settings.max_request_bytes
         )
-        address = urlsplit(settings.mcp_url)
+        self._address = address = urlsplit(settings.mcp_url)
         self._own_origin = f"{address.scheme}://{address.netloc}"
         self._metadata_url = (
             f"{self._own_origin}{_METADATA_PATH}{address.path}" if settings.mcp_authorization_servers else ""
@@ -79,7 +79,9 @@ class McpEndpoint:
 
     def routes(self) -> list[Route]:
         """Returns its routes."""
-        described = [_METADATA_PATH, f"{_METADATA_PATH}{PATH}"] if self._metadata_url else []
+        # The last is where it is announced: a proxy takes a prefix off `/mcp`, and not out of the middle of this.
+        paths = dict.fromkeys((_METADATA_PATH, f"{_METADATA_PATH}{PATH}", f"{_METADATA_PATH}{self._address.path}"))
+        described = paths if self._metadata_url else {}
         return [Route(PATH, self), *(Route(path, self._described, methods=["GET"]) for path in described)]
 
     @asynccontextmanager
