@@ -173,6 +173,17 @@ async def test_cypher_writes_for_the_role_alone(executor: Executor) -> None:
     assert [(each["tool"], each["undo"]) for each in changes.data["changes"]] == [("cypher_query", False)] * 2
 
 
+@pytest.mark.parametrize("given", ["SET t.key = 'TICKET-2'", "SET t += {key: 'TICKET-2', status: 'closed'}"])
+async def test_cypher_takes_no_key_that_another_node_has(executor: Executor, given: str) -> None:
+    for key in ("TICKET-1", "TICKET-2"):
+        await executor.call("add_node", label="Ticket", key=key, properties={"status": "open"})
+    before = (await executor.call("query_graph", label="Ticket")).data
+    writer = replace(executor, caller=replace(executor.caller, roles=frozenset({"graph_writer"}))).new_run()
+    refused = await writer.call("cypher_query", query=f"MATCH (t:Ticket {{key: 'TICKET-1'}}) {given}", write=True)
+    assert (refused.reason, refused.retryable) == ("query_failed", False), refused
+    assert (await executor.call("query_graph", label="Ticket")).data == before
+
+
 async def test_what_a_run_changed_is_previewed_read_and_undone(executor: Executor) -> None:
     operations = [
         {"tool": "add_node", "arguments": {**TICKET, "properties": {"status": "open"}}},
