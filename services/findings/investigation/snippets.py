@@ -1,4 +1,4 @@
-"""Whether the code that a log quotes is the code at the commit."""
+"""Whether the lines that a log flags are there at the commit, and read as it quotes them."""
 
 from __future__ import annotations
 
@@ -15,20 +15,29 @@ from services.kit.text.quotes import is_quoted, squeezed
 async def with_checked_snippets(results: Sequence[LogResult], source: SourceCode) -> list[LogResult]:
     """Returns the results, those whose snippet contradicts the commit without it, and with a note of that.
 
-    Of a repository that is not on this machine, they ask the platform to look.
+    Where a file ends before what is flagged, there is no code to look at. Of a repository that is not on this machine,
+    they ask the platform to look.
     """
     if not source.is_local:
         return [_to_be_checked(result) for result in results]
     lines: dict[str, list[str]] = {}
     checked = []
     for result in results:
-        file, said = result.finding.location.file, ""
-        if result.quoted and result.located and not result.problem and not result.skipped:
-            if file not in lines:
-                lines[file] = await source.lines(file)
-            said = contradiction(result, lines[file]) if lines[file] else ""
-        checked.append(_without_snippet(result, said) if said else result)
+        file, looked_at = result.finding.location.file, result.located and not result.problem and not result.skipped
+        if looked_at and file not in lines:
+            lines[file] = await source.lines(file)
+        checked.append(_checked(result, lines[file]) if looked_at and lines[file] else result)
     return checked
+
+
+def _checked(result: LogResult, lines: Sequence[str]) -> LogResult:
+    place = result.finding.location
+    # Some analysers flag the end of a file as the line behind its last; others end lines at a carriage return alone.
+    if place.first_line > max(len(lines), len("\n".join(lines).splitlines()) + 1):
+        told = f"The log puts this result on line {place.first_line:,} of {place.file}, which ends before that."
+        return replace(result, unlocated=told)
+    said = contradiction(result, lines) if result.quoted else ""
+    return _without_snippet(result, said) if said else result
 
 
 def _without_snippet(result: LogResult, note: str) -> LogResult:

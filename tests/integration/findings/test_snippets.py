@@ -23,7 +23,6 @@ CASES: list[tuple[str, dict[str, Any], bool]] = [
     ("a placeholder", {"startLine": 5, "snippet": {"text": "requires login"}}, True),
     ("another line", {"startLine": 4, "snippet": {"text": "os.system('ping ' + name)"}}, False),
     ("other code", {"startLine": 5, "snippet": {"text": "eval(name)"}}, False),
-    ("a line that is not there", {"startLine": 70, "snippet": {"text": "eval(name)"}}, False),
 ]
 
 
@@ -43,6 +42,20 @@ async def test_a_snippet_that_contradicts_the_commit_is_noted_and_left_out(
     (found,) = await with_checked_snippets(read_results(log, RepositoryPaths(files=source.files)), source)
     assert (found.notes == ()) is holds
     assert found.finding.snippet == "" or holds
+
+
+@pytest.mark.parametrize(
+    ("line", "located"), [(1, True), (7, True), (8, True), (10, False), (99_999, False), (10**12, False)]
+)
+@pytest.mark.parametrize("snippet", ["", "eval(name)"])
+async def test_what_is_flagged_behind_the_end_of_a_file_is_no_code_to_look_at(
+    tmp_path: Path, line: int, located: bool, snippet: str
+) -> None:
+    repository = GitRepository(tmp_path / "project")
+    repository.commit({"app.py": CODE})
+    (found,) = await _checked(repository, _flagged("app.py", line, snippet))
+    assert found.located is located
+    assert ("app.py, which ends before that" in found.unlocated) is not located
 
 
 async def test_of_a_repository_by_url_the_platform_is_asked_to_look() -> None:
