@@ -43,7 +43,7 @@ class Outage:
         self._until = now + self._held_s
 
     def answered(self) -> None:
-        """Notes that the server has answered, whatever it said."""
+        """Notes that the server has answered a call, whatever it said."""
         self._failures, self._held_s = 0, 0.0
         AWAY.labels(self._server).set(0)
 

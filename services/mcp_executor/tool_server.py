@@ -146,10 +146,9 @@ class ToolServer:
             async with asyncio.timeout(self._call_timeout_s):
                 return await self._tried(attempt, tool, arguments, on_behalf, repeatable=repeatable)
         except TimeoutError as error:
+            self._outage.failed("no result in time" if attempt.asked else "no connection in time")
             if attempt.asked and not repeatable:
                 raise OutcomeUnknown(self.name) from error
-            if not attempt.asked:
-                self._outage.failed("no connection in time")
             limit = f"{self._call_timeout_s:g} s"
             told = f"the MCP server {self.name} does not answer: no result within {limit}"
             raise ServerAway(self.name, told) from error
@@ -165,6 +164,9 @@ class ToolServer:
                     self._check(tool, await self._known(opened))
                     attempt.asked = True
                     return await self._answer(opened.connection.call(tool, arguments))
+            except ToolChanged:
+                self._outage.answered()  # nothing more is wanted of it
+                raise
             except AccessRefused as error:
                 failure = error
                 if self._callers:
@@ -177,6 +179,7 @@ class ToolServer:
                     self._outage.failed(str(failure))
                     raise OutcomeUnknown(self.name) from error
         if isinstance(failure, AccessRefused) and self._callers:
+            self._outage.answered()
             raise self._callers.missing(f"the server does not take the token ({failure})") from failure
         if isinstance(failure, AccessRefused) and attempt.asked:
             told = f"The server {self.name} does not let the platform call {tool} ({failure})."
@@ -185,7 +188,10 @@ class ToolServer:
         raise ServerAway(self.name, f"the MCP server {self.name} does not answer: {failure}") from failure
 
     async def _answer(self, answer: Awaitable[_T]) -> _T:
-        """Returns what the server answers, and notes that it does, also where it refuses."""
+        """Returns what the server answers to a call, and notes that it does, also where it refuses.
+
+        That it lists its tools says nothing: it may do so, and answer no call.
+        """
         try:
             found = await answer
         except (AccessRefused, CallFailed):
@@ -207,7 +213,7 @@ class ToolServer:
 
     async def _known(self, opened: _Open, *, anew: bool = False) -> Mapping[str, Definition]:
         if anew or time.monotonic() >= opened.known_until:
-            tools = await self._answer(opened.connection.tools())
+            tools = await opened.connection.tools()
             opened.definitions = {name: Definition.of(tool) for name, tool in tools.items()}
             opened.known_until = time.monotonic() + self._settings.mcp_check_interval_s
             self._tell(opened.definitions)

@@ -226,3 +226,43 @@ async def test_one_servers_outage_holds_back_no_calls_of_another(
         if sample.labels == {"server": "desk", "outcome": "ok"} and sample.name.endswith("_total")
     ]
     assert count >= 1
+
+
+CALLS_ANSWERED = {
+    "with what is no answer": HTMLResponse("<h1>Bad gateway</h1>", status_code=502),
+    "never": None,
+}
+
+
+@pytest.mark.parametrize("how", CALLS_ANSWERED)
+async def test_a_server_that_lists_its_tools_and_answers_no_call_counts_as_away(
+    tmp_path: Path, keys: KeyPair, tickets: Served, how: str
+) -> None:
+    file = write_servers(tmp_path, url=tickets.url)
+    assert await accepted(file) == 0
+    over = asyncio.Event()
+
+    async def lists(request: Request) -> Response | None:
+        if b"tools/call" not in await request.body():
+            return None
+        if (answer := CALLS_ANSWERED[how]) is None:
+            await over.wait()
+        return answer
+
+    tickets.instead = lists
+    async with executing(file, keys, mcp_call_timeout_s=1) as executor:
+        told = [(await refusal(executor))[1] for _ in range(6)]
+        assert ("is away:" in told[0], "is away:" in told[-1]) == (False, True), told
+        tickets.instead = None
+        over.set()
+        assert found(await until_answered(executor)) == ["Fix login"]
+
+
+async def until_answered(executor: Executor) -> Any:
+    """Calls until a server that counts as away is asked again."""
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                return await executor.call("tickets_search", words="login")
+            except grpc.aio.AioRpcError:
+                await asyncio.sleep(0.05)
