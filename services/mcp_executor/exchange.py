@@ -116,8 +116,11 @@ class CallersTokens:
             audience = jwt.decode(token, options={"verify_signature": False}).get("aud")
         except jwt.PyJWTError:
             return ""
-        named = {audience} if isinstance(audience, str) else set(map(str, audience or ()))
-        return "its token is for another audience" if wanted and named and not wanted & named else ""
+        if not wanted or audience is None:
+            return ""
+        named = [audience] if isinstance(audience, str) else audience
+        is_other = not isinstance(named, list) or (named and wanted.isdisjoint(map(str, named)))
+        return "its token is for another audience" if is_other else ""
 
     def _credentials(self) -> dict[str, str]:
         """Returns the header that says who asks (RFC 6749, 2.3.1)."""
