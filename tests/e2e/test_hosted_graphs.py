@@ -18,6 +18,10 @@ import grpc
 import pytest
 import pytest_asyncio
 from google.protobuf.json_format import MessageToDict, MessageToJson
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+from pydantic_core import to_jsonable_python
 from rich.console import Console
 from signalbox.v1 import agents_pb2, agents_pb2_grpc, cases_pb2, hosted_pb2, runs_pb2
 
@@ -232,6 +236,53 @@ async def test_several_questions_are_answered_from_the_command_and_the_console(h
     left = await client.get(run.run_id)
     ended = await client.resume(left, "a")
     assert list(MessageToDict(ended.output.graph.output)["answers"]) == ["left a", "right b", "both"]
+
+
+def without_ids(value: Any) -> Any:
+    """A result as JSON, without the ids that messages and calls are given anew in every run."""
+    if isinstance(value, dict):
+        return {name: without_ids(each) for name, each in value.items() if name not in {"id", "tool_call_id"}}
+    return [without_ids(each) for each in value] if isinstance(value, list) else value
+
+
+EDITED, REJECTED = {"type": "edit", "text": "Dear Ann"}, {"type": "reject"}
+
+
+@pytest.mark.parametrize(
+    ("agent", "given", "answer", "led_to"),
+    [
+        ("calculator", {"messages": ["Add up."], "wanted": 1}, None, ["tools", "__end__"]),
+        ("calculator", {"messages": ["Add up."], "wanted": 9}, None, ["tools", "tools", "give_up"]),
+        ("digest", {"words": ["one", "three"]}, None, ["measure"]),
+        ("letter", {"text": ""}, EDITED, ["send"]),
+        ("letter", {"text": ""}, REJECTED, ["drop"]),
+        ("basket", {"items": [{"name": "bag", "price": 12}]}, "yes", ["ask"]),
+        ("basket", {"items": [{"name": "pen", "price": 2}]}, None, ["give"]),
+        ("rollout", {"kind": "full", "log": []}, None, ["checks, build", "types"]),
+        ("rollout", {"kind": "quick", "log": []}, None, ["checks, build", "__end__"]),
+    ],
+)
+async def test_a_graph_brings_what_it_brings_alone_and_each_of_its_turns_is_told(
+    hosting: Platform, agent: str, given: dict[str, Any], answer: Any, led_to: list[str]
+) -> None:
+    made = graph_alone("kinds", "make_basket" if agent == "basket" else agent)
+    graph = made({}) if callable(made) else made
+    alone = getattr(graph, "builder", graph).compile(checkpointer=InMemorySaver())
+    config: RunnableConfig = {"configurable": {"thread_id": "alone"}}
+    brought = await alone.ainvoke(given, config)
+    if answer is not None:
+        brought = await alone.ainvoke(Command(resume=answer), config)
+
+    client = hosting.caller("27")
+    run = await client.create(asking(agent, **given))
+    async for _ in client.watch(run.run_id):
+        pass
+    run = await client.get(run.run_id)
+    if answer is not None:
+        run = await client.resume(run, json.dumps(answer))
+    output = MessageToDict(run.output.graph.output)
+    assert without_ids(output) == without_ids(to_jsonable_python(brought))
+    assert [each.destination for each in await client.decisions(run.run_id)] == led_to
 
 
 async def test_callers_learn_what_a_graph_takes(hosting: Platform) -> None:

@@ -168,12 +168,12 @@ async def test_a_question_of_any_payload_is_answered_with_json(replica: HostedRe
     assert '"action": "send"' in asked.input_request.question
     run = await replica.answer(asked, '{"type": "edit", "text": "Dear Ann"}')
     assert run.state is RunState.SUCCEEDED
-    assert output_of(run) == {"text": "Dear Ann", "answer": {"type": "edit", "text": "Dear Ann"}}
+    assert output_of(run) == {"text": "Dear Ann", "answer": {"type": "edit", "text": "Dear Ann"}, "sent": True}
 
 
 async def test_a_text_that_is_no_json_is_an_answer_too(replica: HostedReplica) -> None:
     run = await replica.answer(await replica.run("letter", {"text": ""}), "let it go")
-    assert output_of(run) == {"text": "Dear all", "answer": "let it go"}
+    assert output_of(run) == {"text": "Dear all", "answer": "let it go", "sent": True}
 
 
 def asked_by(run: RunRecord) -> dict[str, str]:
