@@ -41,7 +41,7 @@ class SearchItemsBody(Body):
     """What items to find."""
 
     namespace_prefix: Namespace = Field(default_factory=list)
-    filter: dict[str, Any] = Field(default_factory=dict)
+    filter: dict[str, Any] = Field(default_factory=dict, max_length=20)
     limit: Annotated[int, Field(ge=1, le=1000)] = 10
     offset: Annotated[int, Field(ge=0, le=1_000_000)] = 0
     query: str = ""

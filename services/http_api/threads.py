@@ -74,7 +74,7 @@ class SearchBody(Body):
     limit: Annotated[int, Field(ge=1, le=MOST_THREADS)] = 10
     offset: Annotated[int, Field(ge=0, le=10_000)] = 0
     ids: Annotated[list[ThreadId], Field(max_length=MOST_THREADS)] | None = None
-    metadata: dict[str, Any] = Field(default_factory=dict)
+    metadata: dict[str, Any] = Field(default_factory=dict, max_length=20)
     values: dict[str, Any] = Field(default_factory=dict)
     status: Literal["idle", "busy", "interrupted", "error"] | None = None
     sort_by: Literal["created_at", "updated_at", "state_updated_at", "thread_id", "status"] = "updated_at"

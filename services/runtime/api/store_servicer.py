@@ -12,7 +12,7 @@ from signalbox.v1 import store_pb2, store_pb2_grpc
 
 from services.kit.errors import InvalidRequest
 from services.runtime.api.callers import Callers, Context
-from services.runtime.api.wire import struct_proto, timestamp_proto
+from services.runtime.api.wire import filter_of, struct_proto, timestamp_proto
 from services.runtime.engine.pages import fitting
 from services.runtime.hosted.caller_store import CallerStore
 from services.runtime.hosted.schemas import plain
@@ -53,7 +53,7 @@ class StoreServicer(store_pb2_grpc.StoreServiceServicer):
         found = await self._store.search(
             self._callers.caller(context),
             request.prefix.labels,
-            plain(request.filter),
+            filter_of(request.filter, "filter"),
             request.limit or ITEMS_FOUND,
             request.offset,
             leave_ttl=request.leave_ttl,

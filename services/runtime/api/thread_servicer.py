@@ -13,7 +13,7 @@ from signalbox.v1 import threads_pb2, threads_pb2_grpc
 
 from services.runtime.api.callers import Callers, Context
 from services.runtime.api.page_tokens import thread_place_of, time_token
-from services.runtime.api.wire import run_proto, struct_proto, timestamp_proto
+from services.runtime.api.wire import filter_of, run_proto, struct_proto, timestamp_proto
 from services.runtime.engine.rights import shown_to
 from services.runtime.engine.run_states import NewFork, RunStates
 from services.runtime.engine.snapshot import CheckpointSummary, Snapshot
@@ -47,7 +47,7 @@ class ThreadServicer(threads_pb2_grpc.ThreadServiceServicer):
             caller,
             limit=limit + 1,
             before=thread_place_of(request.page_token),
-            metadata=plain(request.metadata),
+            metadata=filter_of(request.metadata, "metadata"),
         )
         last = threads[limit - 1] if len(threads) > limit else None
         return threads_pb2.ListThreadsResponse(

@@ -18,11 +18,14 @@ from services.runtime.engine.events import Event
 from services.runtime.engine.records import ForkedFrom, InputRequest, RunRecord, RunState
 from services.runtime.hosted.adapter import COMMAND, FAN_OUT
 from services.runtime.hosted.lifting.lifted import CODE, LIFTED, TABLE
-from services.runtime.hosted.schemas import whole
+from services.runtime.hosted.schemas import plain, whole
 from services.runtime.routing.explaining import Explanation
 from services.runtime.routing.graph import NODE_FAILED
 from services.runtime.routing.state import Budget, Spend
 
+# Of what callers search by: each name costs a look into each thing that is searched. No rule of the protos, which would
+# make a map of all names to count them.
+MOST_NAMES, MOST_FILTER_BYTES = 20, 8 * 1024
 _STATES = {state: f"RUN_STATE_{state.value}" for state in RunState}
 # Ends that say nothing against the input.
 _ASK_AGAIN = frozenset({"guard_unavailable"})
@@ -345,3 +348,10 @@ def struct_proto(values: Mapping[str, Any]) -> struct_pb2.Struct:
     struct = struct_pb2.Struct()
     struct.update(values)
     return struct
+
+
+def filter_of(struct: struct_pb2.Struct, field: str) -> dict[str, Any]:
+    """Returns what a request searches by. Raises InvalidRequest for too much of it."""
+    if len(struct.fields) > MOST_NAMES or struct.ByteSize() > MOST_FILTER_BYTES:
+        raise InvalidRequest(f"{field}: holds at most {MOST_NAMES} names, and {MOST_FILTER_BYTES} bytes")
+    return plain(struct)

@@ -12,6 +12,7 @@ import orjson
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from psycopg import AsyncConnection, DataError
+from psycopg.errors import QueryCanceled
 from psycopg.rows import class_row
 from psycopg_pool import AsyncConnectionPool
 
@@ -40,6 +41,9 @@ RUNS_SHOWN = 100
 MOST_METADATA_BYTES = 32 * 1024
 # Of a caller: nothing else bounds what costs no run.
 MOST_EMPTY = 1000
+_TOO_LONG = (
+    "metadata: finding threads by it takes longer than the database allows; ask for fewer names, or smaller pages"
+)
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,11 @@ class ThreadStore:
         Raises InvalidRequest.
         """
         async with self._pool.connection() as connection:
-            return await self._select(connection, caller, limit=limit, before=before, metadata=metadata)
+            try:
+                return await self._select(connection, caller, limit=limit, before=before, metadata=metadata)
+            except QueryCanceled as error:
+                # The database is there, and would take as long the next time.
+                raise InvalidRequest(_TOO_LONG) from error
 
     async def update(
         self, caller: Caller, thread_id: str, metadata: Mapping[str, Any], *, only_new: bool

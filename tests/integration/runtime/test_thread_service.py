@@ -78,6 +78,11 @@ async def test_threads_are_listed_page_by_page(
         pages.append([thread.thread_id for thread in response.threads])
         request.page_token = response.next_page_token
     assert pages == [["c", "b"], ["a"]]
+    for many in ({f"k{number}": None for number in range(21)}, {"k": "x" * 8192}):
+        wide = threads_pb2.ListThreadsRequest()
+        wide.metadata.update(many)
+        detail = await refusal(threads.ListThreads(wide, metadata=mine()))
+        assert (detail.code, detail.message[:9]) == (grpc.StatusCode.INVALID_ARGUMENT, "metadata:")
     request.page_token = "nonsense"
     detail = await refusal(threads.ListThreads(request, metadata=mine()))
     assert (detail.code, detail.violations[0].field) == (grpc.StatusCode.INVALID_ARGUMENT, "page_token")

@@ -74,6 +74,7 @@ async def test_what_is_kept_with_a_thread_finds_it_and_goes_when_no_run_comes(
     assert (await found(), await found(room=5), await found(team={"name": "ana"})) == (
         ["talk", "named"], ["named"], ["named"],
     )  # fmt: skip
+    assert await found(room=5, team={"name": "ana"}) == ["named"]
     assert (await found(team="payments", room=6), await found(room=4), await found(STRANGERS[0])) == (["talk"], [], [])
     with pytest.raises(ThreadExists):
         await threads.update(OWNER, "named", {}, only_new=True)
@@ -90,6 +91,15 @@ async def test_what_is_kept_with_a_thread_finds_it_and_goes_when_no_run_comes(
         await connection.execute("UPDATE platform.threads SET created_at = created_at - interval '2 days'")
     await Pruner(platform_pool, history, {"default": SHORT}).prune(wait=True)
     assert await found() == ["talk"]
+
+
+async def test_a_search_that_the_database_gives_up_is_not_asked_for_again(
+    threads: ThreadStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    too_long = "SELECT pg_cancel_backend(pg_backend_pid()), pg_sleep(60)"
+    monkeypatch.setattr("services.runtime.engine.threads.query", lambda _: too_long)
+    with pytest.raises(InvalidRequest, match="longer than the database allows"):
+        await threads.select(OWNER, limit=10, metadata={"room": 1})
 
 
 async def test_a_busy_thread_refuses_on_any_replica(first: OwnerStore, second: OwnerStore) -> None:

@@ -14,9 +14,9 @@ LEFT JOIN LATERAL (
 ) AS l ON true
 WHERE t.subject = %(subject)s AND (r.run_count > 0 OR t.metadata <> '{}')
     AND (%(thread_id)s::text IS NULL OR t.thread_id = %(thread_id)s)
-    AND NOT EXISTS (
+    AND (t.metadata @> %(metadata)s::jsonb OR NOT EXISTS (
         SELECT FROM jsonb_each(%(metadata)s::jsonb) AS w
-        WHERE NOT (t.metadata @> jsonb_build_object(w.key, w.value) OR coalesce(l.labels ->> w.key = w.value #>> '{}', false)))
+        WHERE NOT (coalesce(l.labels ->> w.key = w.value #>> '{}', false) OR t.metadata @> jsonb_build_object(w.key, w.value))))
     AND (%(before_created)s::timestamptz IS NULL
         OR (t.created_at, t.thread_id) < (%(before_created)s::timestamptz, %(before_thread_id)s::text))
 ORDER BY t.created_at DESC, t.thread_id DESC
