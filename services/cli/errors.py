@@ -5,7 +5,7 @@ from __future__ import annotations
 import grpc
 
 from services.cli.exit_codes import ExitCode
-from services.findings.errors import CallFailed, FindingsError
+from services.findings.errors import FindingsError
 from services.kit.errors import ErrorDetail, error_detail
 
 
@@ -40,12 +40,8 @@ def not_running() -> CliError:
 
 
 def from_findings(error: FindingsError) -> CliError:
-    """Gives what went wrong with findings its exit status: a failed call its own, all else is wrong input."""
-    if isinstance(error.__cause__, CliError):
-        code = error.__cause__.code
-    else:
-        code = ExitCode.UNREACHABLE if isinstance(error, CallFailed) else ExitCode.USAGE
-    return CliError(error.message, hint=error.hint, code=code)
+    """Gives what went wrong with findings its exit status: it is wrong input."""
+    return CliError(error.message, hint=error.hint, code=ExitCode.USAGE)
 
 
 def from_rpc(error: grpc.aio.AioRpcError, address: str, *, given_s: float | None = None) -> CliError:

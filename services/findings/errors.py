@@ -4,9 +4,7 @@ FindingsError
 ├── BadFile                a file can't be used as it is
 │   ├── BadLog             the log is not SARIF 2.1.0, or points at something it does not have
 │   └── UnmatchedResults   verdicts and results do not pair up
-├── BadRepository          the repository, or the commit, can't be read here
-└── CallFailed             the platform did not do what it was asked
-    └── StreamEnded        the stream of a run ended before the run did
+└── BadRepository          the repository, or the commit, can't be read here
 """
 
 from __future__ import annotations
@@ -15,8 +13,6 @@ import codecs
 from collections.abc import Collection
 from pathlib import Path
 from typing import Final
-
-from services.kit.errors import ErrorDetail
 
 SHOWN: Final = 5
 _UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -56,24 +52,6 @@ class UnmatchedResults(BadFile):
 
 class BadRepository(FindingsError):
     """There is no such repository or commit here, or the platform may not read it."""
-
-
-class CallFailed(FindingsError):
-    """A call to the platform failed; `detail` is what the platform or gRPC said, None when nothing was said."""
-
-    def __init__(self, message: str, *, hint: str = "", detail: ErrorDetail | None = None) -> None:
-        super().__init__(message, hint=hint)
-        self.detail = detail
-
-
-class StreamEnded(CallFailed):
-    """The stream of a run ended without its end."""
-
-    def __init__(self, run_id: str) -> None:
-        super().__init__(
-            f"the stream of run {run_id} ended before the run did",
-            hint="run the same command again: it continues where it stopped",
-        )
 
 
 def read_text(path: Path) -> str:
