@@ -48,7 +48,7 @@ class BatchItemOther(SignalboxError):
 
 
 class BatchRequestReused(SignalboxError):
-    """The request id was used for a batch of another name or pace."""
+    """The request id was used for a batch of another name."""
 
     reason = "BATCH_REQUEST_REUSED"
     code = grpc.StatusCode.FAILED_PRECONDITION

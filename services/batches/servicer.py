@@ -46,7 +46,11 @@ class BatchServicer(batches_pb2_grpc.BatchServiceServicer):
     ) -> batches_pb2.CreateBatchResponse:
         """Creates a batch without items."""
         batch = await self._store.create(
-            self._caller(context), request_id=request.request_id, name=request.name, max_runs=request.max_runs
+            self._caller(context),
+            request_id=request.request_id,
+            name=request.name,
+            max_runs=request.max_runs,
+            item_count=request.item_count,
         )
         return batches_pb2.CreateBatchResponse(batch=batch_proto(batch))
 

@@ -63,8 +63,14 @@ class BatchStore:
         self._pool = pool
         self._limits = limits
 
-    async def create(self, caller: Caller, *, request_id: str, name: str, max_runs: int) -> BatchRecord:
-        """Creates a batch, or finds the one of the request. Raises TooManyBatches, BatchRequestReused."""
+    async def create(
+        self, caller: Caller, *, request_id: str, name: str, max_runs: int, item_count: int = 0
+    ) -> BatchRecord:
+        """Creates a batch that is to have so many items, 0 where that is not known, or finds the one of the request.
+
+        Raises BatchTooLarge, TooManyBatches, BatchRequestReused.
+        """
+        self._check_count(item_count)
         share = min(max_runs or self._limits.share, self._limits.share)
         parameters = {
             **_identity(caller), "batch_id": uuid7(), "request_id": request_id or None, "name": name,
@@ -73,7 +79,7 @@ class BatchStore:
         async with connected(self._pool) as connection, connection.transaction():
             await connection.execute(_LOCK_CALLER, parameters)
             if request_id and (known := await _one(connection, statement("by_request"), parameters)):
-                if (known["name"], known["max_runs"]) != (name, share):
+                if known["name"] != name:
                     raise BatchRequestReused(f"request id {request_id!r} was used for another batch; use a new one")
                 return await _counted(connection, known)
             await self._check_room(connection, caller)
@@ -99,10 +105,9 @@ class BatchStore:
             await _check_known(connection, batch_id, first, known)
             added = items[len(known) :]
             item_count, size = count + len(added), sum(len(item.content) for item in added)
-            if item_count > self._limits.items:
-                raise BatchTooLarge(f"a batch may have {self._limits.items} items; make two of it")
+            self._check_count(item_count)
             if batch["input_bytes"] + size > self._limits.bytes:
-                raise BatchTooLarge(f"the inputs of a batch may have {self._limits.bytes} bytes; make two of it")
+                raise BatchTooLarge(f"the inputs of a batch may have {self._limits.bytes} bytes, and these have more")
             if added:
                 parameters = {
                     "batch_id": batch_id, "numbers": [*range(count + 1, item_count + 1)], "bytes": size,
@@ -219,6 +224,10 @@ class BatchStore:
     async def _started(self, connection: AsyncConnection[dict[str, Any]], caller: Caller, batch_id: str) -> BatchRecord:
         parameters = {**_identity(caller), "batch_id": batch_id, "life_s": self._limits.life_s}
         return await _counted(connection, _there(await _one(connection, statement("start"), parameters)))
+
+    def _check_count(self, item_count: int) -> None:
+        if item_count > self._limits.items:
+            raise BatchTooLarge(f"a batch may have {self._limits.items} items, and is to have {item_count}")
 
     def _check_sizes(self, items: Sequence[NewItem]) -> None:
         most = self._limits.item_bytes

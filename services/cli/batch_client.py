@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
 import grpc
+from rich.text import Text
 from signalbox.v1 import batches_pb2, batches_pb2_grpc
 
 from services.cli.client import CALL_TIMEOUT_S, Connection, channel_to
 from services.cli.errors import CliError, from_rpc
 from services.cli.exit_codes import ExitCode
+from services.cli.terminal import Terminal
 from services.kit.errors import error_detail
 from services.kit.identity.bearer import bearer_metadata
 from services.kit.wire.pages import listed
@@ -39,6 +41,10 @@ _AGAIN = frozenset(
 )
 
 
+class _TooLarge(CliError):
+    """A batch has more items, or more bytes, than one may have."""
+
+
 class BatchClient:
     """Every method raises CliError."""
 
@@ -50,16 +56,23 @@ class BatchClient:
     async def upload(
         self, items: Sequence[batches_pb2.NewBatchItem], *, name: str = "", max_runs: int = 0
     ) -> batches_pb2.Batch:
-        """Creates a batch, adds its items and starts it; given the same again, it goes on with the batch of before."""
+        """Creates a batch, adds its items and starts it; given the same again, it goes on with the batch of before.
+
+        That one keeps the most runs that it had. What is too large leaves no batch behind.
+        """
         request = batches_pb2.CreateBatchRequest(
-            request_id=_digest(items, name, max_runs), name=name, max_runs=max_runs
+            request_id=_digest(items, name), name=name, max_runs=max_runs, item_count=len(items)
         )
         batch: batches_pb2.Batch = (await self._call(self._stub.CreateBatch, request)).batch
         if batch.state != batches_pb2.BATCH_STATE_UPLOADING:
             return batch
-        for first, part in _parts(items, batch.item_count):
-            add = batches_pb2.AddBatchItemsRequest(batch_id=batch.batch_id, first_number=first, items=part)
-            await self._call(self._stub.AddBatchItems, add)
+        try:
+            for first, part in _parts(items, batch.item_count):
+                add = batches_pb2.AddBatchItemsRequest(batch_id=batch.batch_id, first_number=first, items=part)
+                await self._call(self._stub.AddBatchItems, add)
+        except _TooLarge:
+            await self.delete(batch.batch_id)
+            raise
         start = batches_pb2.StartBatchRequest(batch_id=batch.batch_id, item_count=len(items))
         started: batches_pb2.Batch = (await self._call(self._stub.StartBatch, start)).batch
         return started
@@ -144,6 +157,9 @@ class BatchClient:
             hint = "`signalbox up` starts one; in a cluster, services.batches.enabled=true"
             return CliError("this platform has no service for batches", hint=hint, code=ExitCode.REFUSED)
         worded = from_rpc(error, self._address)
+        if error_detail(error).reason == "BATCH_TOO_LARGE":
+            hint = "split it, and give each part by itself"
+            return _TooLarge(worded.message, hint=hint, code=ExitCode.USAGE)
         if code in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION):
             worded.hint = "`signalbox batches list` lists the batches that you may see, and their states"
         return worded
@@ -156,8 +172,19 @@ async def open_batches(connection: Connection) -> AsyncIterator[BatchClient]:
         yield BatchClient(channel, connection)
 
 
-def _digest(items: Sequence[batches_pb2.NewBatchItem], name: str, max_runs: int) -> str:
-    digest = hashlib.sha256(f"{max_runs} {name}\0".encode())
+@contextmanager
+def uploading(terminal: Terminal) -> Iterator[None]:
+    """Says what an upload that is interrupted leaves behind."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        told = "the batch is not started, and nothing of it runs: this command given again goes on with its upload"
+        terminal.err.print(Text(told), soft_wrap=True)
+        raise
+
+
+def _digest(items: Sequence[batches_pb2.NewBatchItem], name: str) -> str:
+    digest = hashlib.sha256(f"{name}\0".encode())
     for item in items:
         content = item.SerializeToString(deterministic=True)
         digest.update(len(content).to_bytes(8, "big") + content)

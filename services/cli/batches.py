@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 from signalbox.v1 import batches_pb2
 
-from services.cli.batch_client import OVER, BatchClient, open_batches
+from services.cli.batch_client import OVER, BatchClient, open_batches, uploading
 from services.cli.batch_results import FORMS, Form, form_of
 from services.cli.client import Connection
 from services.cli.errors import CliError
@@ -163,7 +163,8 @@ async def create(
 ) -> ExitCode:  # fmt: skip
     """Uploads a batch and starts it. Raises CliError."""
     async with open_batches(connection) as batches:
-        batch = await batches.upload(items, name=name, max_runs=max_runs)
+        with uploading(terminal):
+            batch = await batches.upload(items, name=name, max_runs=max_runs)
         terminal.err.print(Text(f"batch {batch.batch_id}: {len(items)} items"))
         if not watches:
             terminal.out.print(batch.batch_id, markup=False)

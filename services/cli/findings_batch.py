@@ -10,7 +10,7 @@ import jsonschema
 from google.protobuf.json_format import MessageToDict
 from signalbox.v1 import runs_pb2, sast_pb2
 
-from services.cli.batch_client import FAILED_ITEMS, OVER, open_batches
+from services.cli.batch_client import FAILED_ITEMS, OVER, open_batches, uploading
 from services.cli.client import Connection
 from services.cli.terminal import Terminal
 from services.findings.investigation.batch_progress import view_on
@@ -57,9 +57,9 @@ async def investigate_batch(
     if not items:
         return outcomes
     async with open_batches(connection) as batches:
-        batch = await batches.upload(
-            items, name=policy.name or f"{source.commit[:12]} findings", max_runs=policy.max_runs
-        )
+        with uploading(terminal):
+            name = policy.name or f"{source.commit[:12]} findings"
+            batch = await batches.upload(items, name=name, max_runs=policy.max_runs)
         if policy.rerun_failed and batch.state in OVER and any(each.state in FAILED_ITEMS for each in batch.counts):
             await batches.retry(batch.batch_id)
         with view_on(terminal.err, len(items)) as view:
@@ -78,7 +78,8 @@ async def investigate_batch(
                     f"`signalbox batches cancel {batch.batch_id}` stops it"
                 )
                 raise
-    return outcomes
+    never = "the batch was cancelled before the finding was added to it; --batch NAME makes another"
+    return {each.fingerprint: refused(each.fingerprint, never) for each in taken} | outcomes
 
 
 class _Problems:

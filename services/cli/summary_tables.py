@@ -11,7 +11,7 @@ from services.cli.listing import Listing
 from services.findings.investigation.batch_progress import COLOURS
 from services.findings.investigation.scores import Scores
 from services.findings.investigation.summary import Judged, Summary, share
-from services.findings.sarif.outcome import Verdict
+from services.findings.sarif.outcome import Source, Verdict
 from services.kit.text.printing import printable
 
 
@@ -50,8 +50,11 @@ def _totals(summary: Summary) -> Text:
     counts = ", ".join(f"{count} {verdict}" for verdict, count in summary.verdicts.items())
     lines = [f"{len(summary.judged)} findings: {counts}", f"{tokens_in + tokens_out:,} tokens"]
     lines += [f"{count} verdicts by {decider}: they stay under review" for decider, count in summary.deciders.items()]
-    if summary.failed:
-        lines.append(f"{summary.failed} runs failed; --rerun-failed runs them again")
+    unusable = sum(bool(each.error) and each.source is Source.LOG for each in summary.outcomes)
+    if failed := summary.failed - unusable:
+        lines.append(f"{failed} runs failed; --rerun-failed runs them again")
+    if unusable:
+        lines.append(f"{unusable} results can't be used; correct them in the log")
     if summary.stop_reasons:
         lines.append("ended by: " + ", ".join(f"{reason} ({n})" for reason, n in summary.stop_reasons.items()))
     if summary.skipped:

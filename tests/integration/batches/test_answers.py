@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import grpc
@@ -14,9 +14,12 @@ from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogR
 from signalbox.v1 import batches_pb2, batches_pb2_grpc, runs_pb2, sast_pb2
 
 from services.batches.answers import new_item, problems_of
-from services.batches.errors import BatchNotFound, BatchTooLarge, TooManyBatches
+from services.batches.errors import BatchNotFound, BatchRequestReused, BatchTooLarge, TooManyBatches
 from services.batches.records import BatchState, ItemState
 from services.batches.servicer import BatchServicer
+from services.cli.batch_client import BatchClient
+from services.cli.client import Connection
+from services.cli.errors import CliError
 from services.kit.confusion import Confusion
 from services.kit.errors import error_detail
 from services.kit.identity.bearer import bearer_metadata
@@ -79,6 +82,13 @@ class Client:
 async def served(open_platform: Callable[..., Awaitable[Platform]]) -> Any:
     """A platform, and the service over it."""
     platform = await open_platform()
+    async with serving(platform) as channel:
+        yield platform, Client(channel)
+
+
+@asynccontextmanager
+async def serving(platform: Platform) -> AsyncIterator[grpc.aio.Channel]:
+    """Serves the batches of a platform inside the context."""
     verifier = CallerTokenVerifier(KEYS.public_pem, AUDIENCE)
     servicer = BatchServicer(platform.store, verifier, lambda: None)
     add = batches_pb2_grpc.add_BatchServiceServicer_to_server
@@ -90,7 +100,7 @@ async def served(open_platform: Callable[..., Awaitable[Platform]]) -> Any:
         running("batches", ServiceSettings(shutdown_grace_s=1), build) as service,
         grpc.aio.insecure_channel(service.address) as channel,
     ):
-        yield platform, Client(channel)
+        yield channel
 
 
 async def test_only_what_has_no_answer_is_run_and_the_rest_is_told_as_it_came(
@@ -267,6 +277,31 @@ async def test_items_and_batches_of_a_caller_are_bounded(
     )
     assert sum(not isinstance(each, BaseException) for each in made) == LIMITS.at_once - 1
     assert {type(each) for each in made if isinstance(each, BaseException)} == {TooManyBatches}
+
+
+@pytest.mark.parametrize("limits", [{"items": 2}, {"bytes": 200}])
+async def test_what_is_too_large_for_a_batch_is_told_and_leaves_none(
+    open_platform: Callable[..., Awaitable[Platform]], limits: dict[str, int]
+) -> None:
+    platform = await open_platform(**limits)
+    async with serving(platform) as channel:
+        token = CallerTokenMinter(KEYS.private_pem, ttl_s=60, audience=AUDIENCE).mint(CALLER)
+        with pytest.raises(CliError, match=r"a batch may have") as refused:
+            await BatchClient(channel, Connection("the gateway", token)).upload(
+                [finding(number) for number in range(3)]
+            )
+    assert "split it" in refused.value.hint
+    assert await platform.store.page(CALLER, subject="", before=None, limit=10) == []
+
+
+async def test_a_request_is_of_one_batch_however_many_runs_it_asks_for(
+    open_platform: Callable[..., Awaitable[Platform]],
+) -> None:
+    platform = await open_platform()
+    made = [await platform.store.create(CALLER, request_id="the-same", name="", max_runs=most) for most in (2, 0)]
+    assert {(batch.batch_id, batch.max_runs) for batch in made} == {(made[0].batch_id, 2)}
+    with pytest.raises(BatchRequestReused):
+        await platform.store.create(CALLER, request_id="the-same", name="other", max_runs=2)
 
 
 async def test_an_upload_that_stopped_goes_on_elsewhere_and_takes_nothing_else_for_the_same(served: Any) -> None:

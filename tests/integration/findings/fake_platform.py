@@ -207,6 +207,8 @@ class FakeBatches(batches_pb2_grpc.BatchServiceServicer):
         self.given: dict[str, list[batches_pb2.NewBatchItem]] = {}
         self.ended: dict[str, dict[int, batches_pb2.BatchItem]] = {}
         self.retried: Counter[str] = Counter()
+        self.takes_items = asyncio.Event()
+        self.takes_items.set()
 
     async def CreateBatch(
         self, request: batches_pb2.CreateBatchRequest, context: Context
@@ -223,6 +225,7 @@ class FakeBatches(batches_pb2_grpc.BatchServiceServicer):
         self, request: batches_pb2.AddBatchItemsRequest, context: Context
     ) -> batches_pb2.AddBatchItemsResponse:
         del context
+        await self.takes_items.wait()
         self.given[request.batch_id].extend(request.items)
         return batches_pb2.AddBatchItemsResponse(item_count=len(self.given[request.batch_id]))
 

@@ -7,6 +7,7 @@ import copy
 import io
 import json
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import grpc
 import pytest
 from rich.console import Console
-from signalbox.v1 import caller_pb2, runs_pb2, sast_pb2
+from signalbox.v1 import batches_pb2, caller_pb2, runs_pb2, sast_pb2
 
 from services.cli.client import Connection
 from services.cli.errors import CliError, from_findings
@@ -264,9 +265,31 @@ async def test_after_an_interrupt_the_batch_goes_on_and_the_same_command_follows
         assert f"`signalbox batches watch {batch_id}` follows it" in said
         assert not at.platform.cancelled
         at.platform.gate.set()
-        code, _ = await run(at, wanted)
+        # However many at once are asked for now.
+        code, _ = await run(at, replace(wanted, policy=BatchPolicy(max_runs=5)))
         assert (code, list(at.batches.batches)) == (ExitCode.OK, [batch_id])
         assert set(at.platform.started.values()) == {1}
+
+
+async def test_an_upload_that_is_interrupted_is_told_and_one_that_is_cancelled_judges_nothing(
+    written: Path, repository: Path
+) -> None:
+    wanted, screen = Investigation(written, str(repository)), Screen()
+    async with serving(FakePlatform()) as at:
+        at.batches.takes_items.clear()
+        task = asyncio.create_task(investigate(at.connection, wanted, screen.terminal))
+        async with asyncio.timeout(60):
+            while not at.batches.batches:  # noqa: ASYNC110 - another task's
+                await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert "the batch is not started" in " ".join(screen.err.getvalue().split())
+        [batch] = at.batches.batches.values()
+        batch.state = batches_pb2.BATCH_STATE_CANCELLED
+        code, screen = await run(at, wanted)
+    assert (code, at.platform.runs) == (ExitCode.RUN_FAILED, {})
+    assert screen.out.getvalue().count("the batch was cancelled before the finding was added to it") == len(LINES)
 
 
 async def test_failed_findings_are_run_again_only_when_asked_to(written: Path, repository: Path) -> None:

@@ -191,14 +191,16 @@ class BatchItem(_message.Message):
     def __init__(self, number: _Optional[int] = ..., key: _Optional[str] = ..., state: _Optional[_Union[BatchItemState, str]] = ..., run_id: _Optional[str] = ..., error: _Optional[str] = ..., retry_count: _Optional[int] = ..., run: _Optional[_Union[_runs_pb2.Run, _Mapping]] = ..., settled_by: _Optional[_Union[SettledBy, str]] = ..., truth: _Optional[_Union[_sast_pb2.Verdict, str]] = ..., input: _Optional[_Union[_runs_pb2.RunInput, _Mapping]] = ...) -> None: ...
 
 class CreateBatchRequest(_message.Message):
-    __slots__ = ("request_id", "name", "max_runs")
+    __slots__ = ("request_id", "name", "max_runs", "item_count")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     MAX_RUNS_FIELD_NUMBER: _ClassVar[int]
+    ITEM_COUNT_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     name: str
     max_runs: int
-    def __init__(self, request_id: _Optional[str] = ..., name: _Optional[str] = ..., max_runs: _Optional[int] = ...) -> None: ...
+    item_count: int
+    def __init__(self, request_id: _Optional[str] = ..., name: _Optional[str] = ..., max_runs: _Optional[int] = ..., item_count: _Optional[int] = ...) -> None: ...
 
 class CreateBatchResponse(_message.Message):
     __slots__ = ("batch",)

@@ -100,7 +100,8 @@ class BatchServiceServicer:
     """
 
     def CreateBatch(self, request, context):
-        """Creates a batch without items. Idempotent by `request_id`. RESOURCE_EXHAUSTED when the caller has too many under way.
+        """Creates a batch without items. Idempotent by `request_id`; FAILED_PRECONDITION when that was used under another name.
+        RESOURCE_EXHAUSTED when the caller has too many under way, or it is to have more items than a batch may.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

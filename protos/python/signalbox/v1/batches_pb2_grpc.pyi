@@ -39,7 +39,9 @@ class BatchServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> BatchServiceAsyncStub: ...
     CreateBatch: _grpc.UnaryUnaryMultiCallable[_batches_pb2.CreateBatchRequest, _batches_pb2.CreateBatchResponse]
-    """Creates a batch without items. Idempotent by `request_id`. RESOURCE_EXHAUSTED when the caller has too many under way."""
+    """Creates a batch without items. Idempotent by `request_id`; FAILED_PRECONDITION when that was used under another name.
+    RESOURCE_EXHAUSTED when the caller has too many under way, or it is to have more items than a batch may.
+    """
     AddBatchItems: _grpc.UnaryUnaryMultiCallable[_batches_pb2.AddBatchItemsRequest, _batches_pb2.AddBatchItemsResponse]
     """Adds items, part after part. Idempotent: items that are there already are left alone; ALREADY_EXISTS where one was given with
     another input, FAILED_PRECONDITION where items before these are missing or the batch has been started,
@@ -75,7 +77,9 @@ class BatchServiceAsyncStub(BatchServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateBatch: _aio.UnaryUnaryMultiCallable[_batches_pb2.CreateBatchRequest, _batches_pb2.CreateBatchResponse]  # type: ignore[assignment]
-    """Creates a batch without items. Idempotent by `request_id`. RESOURCE_EXHAUSTED when the caller has too many under way."""
+    """Creates a batch without items. Idempotent by `request_id`; FAILED_PRECONDITION when that was used under another name.
+    RESOURCE_EXHAUSTED when the caller has too many under way, or it is to have more items than a batch may.
+    """
     AddBatchItems: _aio.UnaryUnaryMultiCallable[_batches_pb2.AddBatchItemsRequest, _batches_pb2.AddBatchItemsResponse]  # type: ignore[assignment]
     """Adds items, part after part. Idempotent: items that are there already are left alone; ALREADY_EXISTS where one was given with
     another input, FAILED_PRECONDITION where items before these are missing or the batch has been started,
@@ -114,7 +118,9 @@ class BatchServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _batches_pb2.CreateBatchRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_batches_pb2.CreateBatchResponse, _abc.Awaitable[_batches_pb2.CreateBatchResponse]]:
-        """Creates a batch without items. Idempotent by `request_id`. RESOURCE_EXHAUSTED when the caller has too many under way."""
+        """Creates a batch without items. Idempotent by `request_id`; FAILED_PRECONDITION when that was used under another name.
+        RESOURCE_EXHAUSTED when the caller has too many under way, or it is to have more items than a batch may.
+        """
 
     @_abc_1.abstractmethod
     def AddBatchItems(
