@@ -37,7 +37,7 @@ _FAILED = frozenset({batches_pb2.BATCH_ITEM_STATE_FAILED, batches_pb2.BATCH_ITEM
 @batches_command.command("create")
 def create_command(
     context: typer.Context,
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help="Which one; `signalbox agents` lists them.")],
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="Agent; `signalbox agents` lists them.")],
     inputs: Annotated[
         Path, typer.Argument(metavar="FILE", help="Its inputs: JSON, one a line. `-` reads standard input.")
     ],
@@ -52,7 +52,7 @@ def create_command(
 ) -> None:
     """Run an agent on many inputs.
 
-    Given again with the same inputs and name, it goes on with what it had uploaded, or follows the batch that there is.
+    Run again with the same inputs and name, it goes on with the upload, or follows the batch that exists.
     """
     from services.cli.batch_inputs import read_inputs  # with YAML and JSON schemas, which few commands need
 

@@ -28,7 +28,8 @@ def investigate_command(
     known_fp: Annotated[Path | None, typer.Option(metavar="FILE", help="Known false positives (YAML).")] = None,
     decisions: Annotated[Path | None, typer.Option(metavar="FILE", help="What people decided (YAML).")] = None,
     earlier: Annotated[
-        Path | None, typer.Option(metavar="LOG", help="Log with verdicts, which stand where their code is unchanged.")
+        Path | None,
+        typer.Option(metavar="LOG", help="Earlier log with verdicts, which are kept where the code is unchanged."),
     ] = None,
     truth: Annotated[Path | None, typer.Option(metavar="FILE", help="Ground truth (CSV or YAML).")] = None,
     out: Annotated[

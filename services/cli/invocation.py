@@ -28,7 +28,7 @@ Stream = Annotated[
     bool | None,
     typer.Option(
         "--stream/--no-stream",
-        help="Show what models say while they say it; by default on a terminal. It may not stand in the end.",
+        help="Show what models say while they say it; by default on a terminal. The final answer may differ.",
         show_default=False,
     ),
 ]

@@ -46,7 +46,7 @@ def prune_command(
 @commands.command("erase-store")
 def erase_store_command(
     context: typer.Context,
-    caller: Annotated[str, typer.Argument(metavar="CALLER", help="Subject whose items to delete.")],
+    caller: Annotated[str, typer.Argument(metavar="CALLER", help="User whose items to delete.")],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     subject: As = None,
     roles: Roles = None,
@@ -77,7 +77,10 @@ def prove_command(
     agents: Annotated[
         Path | None,
         typer.Option(
-            metavar="FOLDER", exists=True, file_okay=False, help="Say what holds of the graphs of this folder."
+            metavar="FOLDER",
+            exists=True,
+            file_okay=False,
+            help="Prove what can be proved of the graphs of this folder.",
         ),
     ] = None,
 ) -> None:
@@ -92,7 +95,7 @@ def prove_command(
 def lift_command(
     folder: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Folder with a langgraph.json.")],
 ) -> None:
-    """Show what the path functions of hosted graphs ask, as tables; or why one is no table."""
+    """Show the path functions of hosted graphs as decision tables, or why one can't be shown as one."""
     run_command(runtime_command(LIFT, {}, terminal, "--", str(folder)), terminal)
 
 
@@ -104,7 +107,7 @@ def adopt_command(
     ] = Path(),
     module: Annotated[str, typer.Option(metavar="NAME", help="Module to write beside the graph's.")] = "",
     write: Annotated[bool, typer.Option("--write", help="Put the tables at the graph's edges, too.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     states: Annotated[int, typer.Option(min=100, max=1_000_000, help="States to hold each table against.")] = 10_000,
 ) -> None:
     """Write the tables of a graph's path functions into its own code, with a test for each rule."""

@@ -32,7 +32,7 @@ def mcp_command(
 ) -> None:
     """Offer agents as tools to an MCP client, on standard input and output, until the client ends.
 
-    A tool an agent, and tools that answer what a run asks, follow it and explain it. Each call is a run of this caller.
+    Each agent is a tool; others answer what a run asks, follow it and explain it. Each call is a run of this caller.
     """
     connection = context.obj.connection(subject, admin=admin, roles=roles, must_name=True)
     run_command(serve(connection, frozenset(agents or ())), terminal)

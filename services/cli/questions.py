@@ -58,7 +58,7 @@ def resume_command(
         typer.Option(
             "--answer",
             metavar="TEXT|ID=JSON",
-            help="The answer, as an option; or that to one of several questions, by its id. Repeatable.",
+            help="The answer as an option; for one of several questions, ID=JSON. Repeatable.",
         ),
     ] = None,
     subject: As = None,

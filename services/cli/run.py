@@ -30,7 +30,7 @@ commands = typer.Typer()
 @commands.command("run")
 def run_agent_command(
     context: typer.Context,
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help="Which one; `signalbox agents` lists them.")],
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="Agent; `signalbox agents` lists them.")],
     input_file: Annotated[
         Path | None,
         typer.Option("--input", metavar="FILE", help="Its input in JSON or YAML; `-` reads standard input."),

@@ -28,7 +28,9 @@ commands = typer.Typer()
 def state_command(
     context: typer.Context,
     run: RunId,
-    step: Annotated[int | None, typer.Option(min=-1, metavar="N", help="After this step, and not the last.")] = None,
+    step: Annotated[
+        int | None, typer.Option(min=-1, metavar="N", help="State after this step; without it, after the last.")
+    ] = None,
     subject: As = None,
     roles: Roles = None,
     as_json: AsJson = False,
@@ -48,9 +50,11 @@ def fork_command(
     ],
     update: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Fields of the state to change before, in JSON or YAML; `-` reads them."),
+        typer.Option(
+            metavar="FILE", help="Fields of the state to change first, in JSON or YAML; `-` reads standard input."
+        ),
     ] = None,
-    as_node: Annotated[str, typer.Option(metavar="NODE", help="Change them as if this node had.")] = "",
+    as_node: Annotated[str, typer.Option(metavar="NODE", help="Change them as if this node had returned them.")] = "",
     subject: As = None,
     roles: Roles = None,
     as_json: AsJson = False,

@@ -52,13 +52,17 @@ def runs_command(
     caller: Annotated[str, typer.Option(metavar="USER", help="Only runs of this caller. For operators.")] = "",
     labels: WantedLabels = None,
     text: Annotated[
-        str, typer.Option(metavar="WORDS", help="Only runs in whose title or labels each begins a word: dev, Devices.")
+        str,
+        typer.Option(
+            metavar="WORDS", help="Only runs whose title or labels have words that begin so: dev finds Devices."
+        ),
     ] = "",
     _filter_name: Annotated[
-        str, typer.Option("--filter", metavar="NAME", help="Begin with the filter that --save kept under this name.")
+        str, typer.Option("--filter", metavar="NAME", help="Use the filter that --save kept under this name.")
     ] = "",
     save: Annotated[
-        str, typer.Option(metavar="NAME", help="Keep the options above under this name; none of them forgets it.")
+        str,
+        typer.Option(metavar="NAME", help="Keep the options above under this name; without any, forget that name."),
     ] = "",
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="Maximum number to show.")] = 20,
     as_json: AsJson = False,

@@ -65,13 +65,13 @@ def sql_policy_command(
 def load_examples_command(
     file: Annotated[Path, typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Examples and notes (YAML).")],
     reader: Annotated[
-        str, typer.Option(metavar="ROLE", help="Role that looks examples up; made when missing.")
+        str, typer.Option(metavar="ROLE", help="Role that reads the examples; created when missing.")
     ] = "signalbox_examples_reader",
     dsn_env: Annotated[
-        str, typer.Option(metavar="NAME", help="Environment variable with the DSN of who may create schemas.")
+        str, typer.Option(metavar="NAME", help="Environment variable with the DSN of a role that may create schemas.")
     ] = DSN_VARIABLE,
 ) -> None:
-    """Load example questions with their SQL into a database, for the agent that writes SQL; replaces those before.
+    """Load example questions with their SQL into a database, for the agent that writes SQL; they replace earlier ones.
 
     The role's password is SIGNALBOX_READER_PASSWORD.
     """

@@ -40,7 +40,7 @@ McpServers = Annotated[
         exists=True,
         dir_okay=False,
         resolve_path=True,
-        help="Let graphs call the tools of its MCP servers that are allowed and accepted.",
+        help="MCP servers (YAML) whose tools graphs may call, once they are allowed and accepted.",
     ),
 ]
 PASSWORDS = "pgpass"
@@ -67,7 +67,10 @@ def up_command(
     agents: Annotated[
         list[Path] | None,
         typer.Option(
-            metavar="FOLDER", exists=True, file_okay=False, help="Offer the graphs of its langgraph.json; repeatable."
+            metavar="FOLDER",
+            exists=True,
+            file_okay=False,
+            help="Offer the graphs in its langgraph.json; repeatable.",
         ),
     ] = None,
     mcp_servers: McpServers = None,
@@ -78,7 +81,7 @@ def up_command(
             exists=True,
             file_okay=False,
             resolve_path=True,
-            help="Put its prompts and checklists in the place of those that are built in.",
+            help="Use its prompts and checklists instead of the built-in ones.",
         ),
     ] = None,
     batches: Annotated[
