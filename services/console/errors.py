@@ -68,7 +68,7 @@ class NotLoggedIn(ConsoleError):
 
     status = 401
     title = "You are not logged in"
-    advice = "Log in and ask again; a form that you had filled in is to be filled in again."
+    advice = "Log in and try again; a form that you had filled in has to be filled in again."
 
 
 class AskedFromElsewhere(ConsoleError):

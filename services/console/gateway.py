@@ -53,7 +53,7 @@ class Gateway:
             reader = RunReader(self.runs, self._metadata(), self._timeout_s)
             explained = await reader.explained(run_id)
         if explained is None:
-            raise NotOffered("It does not tell enough of a run to show why it went where it went.")
+            raise NotOffered("The platform does not tell enough about a run to show why it took its route.")
         return explained
 
     async def watch(self, run_id: str, after_sequence: int) -> AsyncIterator[runs_pb2.RunEvent]:

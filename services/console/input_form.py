@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from services.console.json_values import json_value
+from services.console.message_words import common_beginning
 from services.kit.text.json_text import json_text
 from services.kit.text.words import A_MOMENT, parse_moment
 
@@ -139,7 +140,7 @@ def _field(
     root: Schema, schema: Schema, value: Any, path: tuple[str, ...], said: str, *, is_required: bool
 ) -> InputField:
     if meant := {_text(each): each for each in schema.get("enum", ()) if each is not None}:
-        beginning = _common_beginning(list(meant))
+        beginning = common_beginning(list(meant))
         named = [(each, each.removeprefix(beginning).replace("_", " ").lower()) for each in meant]
         shown = [(each, words) for each, words in named if words != "unspecified"]
         return InputField(path, "choice", said, _text(value), is_required, shown, meant=meant)
@@ -163,12 +164,6 @@ def _field(
 
 def _text(value: Any) -> str:
     return "" if value is None else value if isinstance(value, str) else json_text(value)
-
-
-def _common_beginning(names: Sequence[str]) -> str:
-    """Returns what all names of an enum begin with, up to a low line: it says nothing."""
-    first = names[0].removesuffix("UNSPECIFIED")
-    return first if first.endswith("_") and all(name.startswith(first) for name in names) else ""
 
 
 def _said(value: Any) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 from signalbox.v1 import evaluator_pb2, guard_pb2, recorded_answers_pb2, runs_pb2, tools_pb2
@@ -19,6 +19,7 @@ from services.console.explanation_page.result import (
     MOST_ITEMS,
     Block,
     Code,
+    Items,
     Messages,
     Result,
     Words,
@@ -30,9 +31,11 @@ from services.console.explanation_page.result import (
 )
 from services.console.filters import Filters
 from services.console.gateway import Gateway
+from services.console.message_words import words_of
 from services.console.showing import page
 
 Answer = recorded_answers_pb2.RecordedAnswer
+_WORD = re.compile("(?<!^)[A-Z]")
 MODEL, IN_JSON = "model", frozenset(("model", "person"))
 
 
@@ -57,10 +60,16 @@ class RecordedPages:
             "answers.html.j2",
             "runs",
             run=runs_pb2.Run(run_id=run_id),
-            answers=[(each, Result(tuple(blocks_of(each)))) for each in found.answers[:MOST_ITEMS]],
+            answers=[(_heading(each), Result(tuple(blocks_of(each)))) for each in found.answers[:MOST_ITEMS]],
             left_out=max(0, len(found.answers) - MOST_ITEMS),
             more=filters.address(path, page=found.next_page_token) if found.next_page_token else "",
         )
+
+
+def _heading(answer: Answer) -> tuple[str, str]:
+    """Returns who answered, and what was asked of it: a tool by its name, a method of the contract in words."""
+    method, _, tool = answer.method.partition(" ")
+    return answer.source.replace("_", " "), tool or _WORD.sub(r" \g<0>", method).lower().strip()
 
 
 def blocks_of(answer: Answer) -> list[Block]:
@@ -110,7 +119,7 @@ def _given(response: Message) -> list[Block]:
         output = response.output
         blocks: list[Block] = [Code("", cut(output.text))] if output.text else []
         return [*blocks, rows_block("Rows", output.table)] if output.HasField("table") else blocks
-    return [json_block("", MessageToDict(response, preserving_proto_field_name=True))]
+    return [Items("", words_of(response))]
 
 
 @cache

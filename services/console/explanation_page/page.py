@@ -16,7 +16,6 @@ from importlib.resources import files
 from typing import Any
 
 from google.protobuf.json_format import MessageToDict
-from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct
 from markupsafe import Markup
 from signalbox.v1 import hosted_pb2, runs_pb2
@@ -27,14 +26,13 @@ from services.console.explanation_page.result import result_of
 from services.console.explanation_page.route_drawing import RouteDrawing, route_drawing
 from services.console.explanation_page.timeline import timeline
 from services.console.explanation_page.traffic import with_passages
+from services.console.message_words import words_of
 from services.console.templating import rendered
 from services.kit.models.offline_rules import OFFLINE_RULES
 from services.kit.text.moods import mood
-from services.kit.text.printing import printable
 from services.kit.text.words import fact, limit_text, origin_name
 
 TEMPLATE = "explanation.html.j2"
-LONGEST_VALUE = 400
 _BY_TABLE = (hosted_pb2.DECIDED_BY_TABLE, hosted_pb2.DECIDED_BY_LIFTED)
 ALTERNATIVES = 5
 _CAUSES = {
@@ -75,7 +73,7 @@ def shown(explained: Explained) -> dict[str, Any]:
         "story": story,
         "mood": mood(run),
         "decided_by": OFFLINE_RULES if any(call.offline_rules for call in _calls(explained)) else "",
-        "asked": _flat(getattr(run.input, run.input.WhichOneof("agent") or "data_chat")),
+        "asked": words_of(getattr(run.input, run.input.WhichOneof("agent") or "data_chat")),
         "result": result_of(run),
         "drawing": drawn(explained),
         "timeline": timeline(run, story),
@@ -119,18 +117,6 @@ def _policy() -> str:
     style = digest(f"\n{_source('page.css')}")
     nothing = "default-src 'none'; base-uri 'none'; form-action 'none'"
     return f"{nothing}; script-src {scripts}; style-src {style}; img-src data:"
-
-
-def _flat(message: Message) -> list[tuple[str, str]]:
-    """Returns a message's fields as name and text, those within others by their path."""
-
-    def walk(prefix: str, value: Any) -> list[tuple[str, str]]:
-        if isinstance(value, dict):
-            return [each for name, inner in value.items() for each in walk(f"{prefix}{name}.", inner)]
-        text = printable(value if isinstance(value, str) else fact(value))
-        return [(prefix.rstrip("."), text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…")]
-
-    return walk("", MessageToDict(message, preserving_proto_field_name=True))
 
 
 def _decisions(explained: Explained) -> list[dict[str, Any]]:

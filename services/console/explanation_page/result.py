@@ -24,14 +24,14 @@ MOST_ROWS, MOST_ITEMS = 200, 100
 COMMIT_DIGITS = 12
 SastOutput = sast_pb2.SastTriageOutput | sast_pb2.SastInvestigationOutput
 _WORDINGS: Mapping[int, str] = {
-    data_chat_pb2.ANSWER_WORDING_PLAIN: "The result as it came: the model gave no words for it.",
+    data_chat_pb2.ANSWER_WORDING_PLAIN: "The result itself: the model gave no words for it.",
     data_chat_pb2.ANSWER_WORDING_PLAIN_AS_UNSUPPORTED: (
-        "The result as it came: the model's words said what stands neither in it nor in the question."
+        "The result itself: the model's words claimed something that neither it nor the question says."
     ),
 }
 _GROUNDINGS: Mapping[int, str] = {
-    data_chat_pb2.GROUNDING_UNANSWERABLE: "No query brought a result.",
-    data_chat_pb2.GROUNDING_NOT_CHECKED: "Nothing in the data vouches for this answer.",
+    data_chat_pb2.GROUNDING_UNANSWERABLE: "No query returned a result.",
+    data_chat_pb2.GROUNDING_NOT_CHECKED: "No data supports this answer.",
 }
 
 
@@ -246,7 +246,7 @@ def _incident(output: incident_investigation_pb2.IncidentInvestigationOutput) ->
         yield Claims("Evidence", claims, left_out(len(output.evidence), MOST_ITEMS))
     if output.timeline:
         events = [(moment(each.time), cut(each.event)) for each in output.timeline[:MOST_ITEMS]]
-        yield _items("What happened when", events, len(output.timeline))
+        yield _items("Timeline", events, len(output.timeline))
     if output.recommendations:
         to_do = [("", cut(each)) for each in output.recommendations[:MOST_ITEMS]]
         yield _items("What to do", to_do, len(output.recommendations))
@@ -280,7 +280,7 @@ def _place(lines: Any) -> str:
 VERDICTS: Mapping[int, str] = {
     sast_pb2.VERDICT_TRUE_POSITIVE: "True positive: a weakness",
     sast_pb2.VERDICT_FALSE_POSITIVE: "False positive: no weakness",
-    sast_pb2.VERDICT_NEEDS_REVIEW: "Not settled: a person has to look",
+    sast_pb2.VERDICT_NEEDS_REVIEW: "Undecided: a person has to look",
 }
 
 
@@ -296,13 +296,13 @@ def _sast(output: SastOutput) -> Iterator[Block]:
         claims = [Claim(cut(each.claim), _place(each), cut(each.quote)) for each in output.evidence[:MOST_ITEMS]]
         yield Claims("Cited code", claims, left_out(len(output.evidence), MOST_ITEMS))
     if output.open_question:
-        yield Words("What would have to be known", cut(output.open_question))
+        yield Words("Open question", cut(output.open_question))
     if output.read:
         files = [("", f"{each.file}:{each.first_line}-{each.last_line or each.first_line}") for each in output.read]
         yield _items("What was read", files[:MOST_ITEMS], len(files))
     if output.notes:
         notes = [("", cut(each)) for each in output.notes[:MOST_ITEMS]]
-        yield _items("What of the report is not so", notes, len(output.notes))
+        yield _items("What is wrong in the report", notes, len(output.notes))
 
 
 def _graph(output: hosted_pb2.GraphOutput) -> Iterator[Block]:

@@ -236,7 +236,7 @@ async def test_runs_in_which_a_rule_fired(inside: httpx.AsyncClient, gateway: Fa
     following = html.unescape(first.text.partition('rel="next" href="')[2].partition('"')[0])
     second = await inside.get(following)
     assert (f'"/runs/{RUN_ID}"' in second.text, f'"/runs/{OTHER_RUN}"' in second.text) == (False, True)
-    assert "1 more had this rule fire; retention has removed them" in second.text
+    assert "This rule also fired in 1 run that retention has removed" in second.text
     assert 'rel="next"' not in second.text
     failed = await inside.get("/runs", params={"rule": "allowed", "state": "failed"})
     assert (f'"/runs/{RUN_ID}"' in failed.text, f'"/runs/{OTHER_RUN}"' in failed.text) == (False, True)

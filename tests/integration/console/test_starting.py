@@ -260,7 +260,9 @@ async def test_what_nodes_heard_of_a_recorded_run(inside: httpx.AsyncClient, gat
         "choices": [{"message": {"role": "assistant", "content": None, "tool_calls": [{"function": function}]}}]
     }
     given = tools_pb2.CallToolResponse(output=tools_pb2.ToolOutput(text=f"n: 1 {hostile}"))
-    screened = guard_pb2.ScreenResponse(reason="allowed")
+    screened = guard_pb2.ScreenResponse(
+        verdict=guard_pb2.SCREEN_VERDICT_ALLOW, reason="allowed", stage=guard_pb2.SCREEN_STAGE_MODEL
+    )
 
     def heard(source: str, method: str, answer: bytes) -> recorded_answers_pb2.RecordedAnswer:
         return recorded_answers_pb2.RecordedAnswer(source=source, method=method, answer=answer)
@@ -279,5 +281,6 @@ async def test_what_nodes_heard_of_a_recorded_run(inside: httpx.AsyncClient, gat
     page = (await inside.get(f"/runs/{RUN_ID}/answers")).text
     assert hostile not in page
     told = html.unescape(page)
-    for said in ("asks for execute_db_query", "SELECT 1", "n: 1", '"allowed"', "approve", "failed: away", "2 bytes"):
+    for said in ("asks for execute_db_query", "SELECT 1", "n: 1", "allow", "approve", "failed: away", "2 bytes"):
         assert said in told
+    assert not [name for name in ("SCREEN_VERDICT", "SCREEN_STAGE", "CallTool") if name in told]
