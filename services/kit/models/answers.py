@@ -28,16 +28,16 @@ _BEGIN: Final = rf"(?:{MARK}|<s>|<bos>|<start_of_turn>|\[INST\])"
 _FIRST_MARKS = re.compile(
     rf"\A(?:\s*{_BEGIN})+(?:\s*(?:assistant|model)(?=\s*(?:{MARK}|[\n:])):?(?:\s*{MARK})*)?\s*", re.IGNORECASE
 )
-# From there on another turn is made up.
+# From there on another turn is made up: what begins one has a line of its own, as templates have it.
 _ANOTHER_TURN = re.compile(
-    rf"\s*{_END}\s*{_BEGIN}\s*(?:user|human|system|tool|ipython)\b.*\Z", re.IGNORECASE | re.DOTALL
+    rf"{_END}[^\S\n]*\n\s*{_BEGIN}\s*(?:user|human|system|tool|ipython)\s*(?:\n|{MARK}|\Z)", re.IGNORECASE
 )
 _WRAPPED = re.compile(
     r"\A\s*<(?P<tag>answer|final|final_answer|response|output|result|verdict)>(?P<said>.*)</(?P=tag)>\s*\Z",
     re.IGNORECASE | re.DOTALL,
 )
-# A key without quotes; texts are passed over.
-_BARE_KEY = re.compile(r'"(?:[^"\\]|\\.)*"|([{,]\s*)([A-Za-z_]\w*)\s*:')
+# A key without quotes; texts are passed over, also one that never ends: from each quote within, it would be read again.
+_BARE_KEY = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|([{,]\s*)([A-Za-z_]\w*)\s*:', re.DOTALL)
 # Parts of a content that are calls, as other APIs have them.
 _CALLING_PARTS: Final = ("tool_use", "tool_call", "function_call")
 
@@ -65,7 +65,9 @@ def mend(answer: dict[str, Any], offered: Schemas | None = None) -> None:
     if not calls and offered and (written := calls_in(said, offered)):
         calls, said = written, ""
         count(Mend.CALL_AS_TEXT)
-    message["content"] = _without_marks(without_reasoning(said))
+    said = without_reasoning(said)
+    # Where nothing is offered a verdict may be asked for: one that goes on behind its mark is none, and is asked again.
+    message["content"] = _without_marks(_first_turn(said) if offered else said, said)
     taken: set[str] = set()
     for call in calls:
         function = call["function"]
@@ -156,13 +158,19 @@ def _in_form(call: dict[str, Any]) -> dict[str, Any]:
     return {"id": call.get("id"), "type": "function", "function": function}
 
 
-def _without_marks(text: str) -> str:
+def _first_turn(text: str) -> str:
+    found = _ANOTHER_TURN.search(text)
+    return text if found is None else text[: found.start()].rstrip()
+
+
+def _without_marks(text: str, given: str) -> str:
     """Returns a text without what templates begin and end turns with, and without tags around all of it."""
-    said = _ANOTHER_TURN.sub("", text) if "<" in text else text
-    said = _without_last_marks(_FIRST_MARKS.sub("", said))
-    if wrapped := _WRAPPED.match(said):
+    said = _without_last_marks(_FIRST_MARKS.sub("", text))
+    wrapped = _WRAPPED.match(said)
+    # Two answers in tags of their own are not one.
+    if wrapped and f"{wrapped['tag']}>".lower() not in wrapped["said"].lower():
         said = wrapped["said"].strip()
-    if said != text:
+    if said != given:
         count(Mend.TEMPLATE_MARK)
     return said
 
@@ -226,6 +234,8 @@ def _written(text: str) -> Any:
 
 
 def _with_quoted_keys(text: str) -> Any:
+    if len(text) > LONGEST_LITERAL:
+        raise ValueError("too long to be anything but JSON")
     return load_json(_BARE_KEY.sub(lambda found: found[0] if found[1] is None else f'{found[1]}"{found[2]}":', text))
 
 

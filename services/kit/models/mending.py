@@ -10,6 +10,7 @@ import ast
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -406,8 +407,7 @@ def each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Makes a JSON object of its pairs. Raises KeyTwice."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        name, times = next((name, names.count(name)) for name in names if names.count(name) > 1)
+        [(name, times)] = Counter(name for name, _ in pairs).most_common(1)
         raise KeyTwice(f"{name[:100]}: the key stands there {times} times")
     return found
 

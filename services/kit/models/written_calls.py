@@ -60,10 +60,14 @@ _TAGGED: Final = (
     ),
     (
         re.compile(r"<tool_call>\s*(?P<name>[\w.-]{1,128})\s*(?P<inside><arg_key>.*?)(?:</tool_call>|\Z)", re.DOTALL),
-        re.compile(r"<arg_key>\s*([\w.-]{1,128})\s*</arg_key>\s*<arg_value>\n?(.*?)\n?</arg_value>", re.DOTALL),
+        re.compile(
+            r"<arg_key>\s*([\w.-]{1,128})\s*</arg_key>\s*<arg_value>\n?((?:(?!<arg_value>).)*?)\n?</arg_value>",
+            re.DOTALL,
+        ),
     ),
 )
-_FENCE = re.compile(r"\A\s*```\w{0,12}\s*|\s*```\s*\Z")
+# Around a text without whitespace at its ends.
+_FENCE = re.compile(r"\A```\w{0,12}|```\Z")
 _PYTHON = re.compile(r"\[?\s*[A-Za-z_][\w.]{0,127}\(")
 _NAMES: Final = ("name", "tool", "tool_name", "function", "action", "recipient_name")
 ARGUMENTS: Final = ("arguments", "parameters", "args", "input", "action_input", "tool_input", "params")
@@ -144,7 +148,7 @@ def _between(text: str, tags: Collection[str]) -> list[tuple[str, str]]:
 
 def _python_calls_in(text: str, offered: Schemas) -> list[tuple[str, Any]]:
     """Returns calls that a text is when read as Python: `[name(key="value")]`, `print(name(…))`, `name.call(…)`."""
-    bare = _FENCE.sub("", re.sub(MARK, "", text)).strip()
+    bare = _FENCE.sub("", re.sub(MARK, "", text).strip()).strip()
     if len(bare) > LONGEST_LITERAL or not _PYTHON.match(bare):
         return []
     try:
