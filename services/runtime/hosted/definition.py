@@ -224,8 +224,7 @@ class PinnedHosted:
             connections=self._connections,
             catalogs=self._definition.catalogs,
         )
-        asked = _asked(given)
-        own = plain(asked.configurable)
+        own = _configurable(_asked(given))
         with session.open() as handler:
             yield (
                 {**config, "configurable": {**own, **config["configurable"]}, "callbacks": [handler]},
@@ -312,11 +311,21 @@ def check_input(schemas: Schemas, given: runs_pb2.RunInput) -> None:
     """Checks an input of a hosted graph by its schemas. Raises InvalidRequest."""
     asked = given.graph
     keys = plain(asked.configurable) if asked.HasField("configurable") else {}
-    if reserved := [key for key in keys if key == "thread_id" or key.startswith(_RESERVED)]:
+    if reserved := [key for key in keys if _is_reserved(key)]:
         path = f"input.graph.configurable.{reserved[0]}"
         violation = FieldViolation(path, "a key that LangGraph keeps for itself")
         raise InvalidRequest(f"{reserved[0]} is LangGraph's own", violations=[violation])
     schemas.check(plain(asked.input), plain(asked.context), has_context=asked.HasField("context"))
+
+
+def _configurable(asked: hosted_pb2.GraphInput) -> dict[str, Any]:
+    """Returns what a graph reads from its config: its context, too, as graphs with a `config_schema` do."""
+    context = {key: value for key, value in plain(asked.context).items() if not _is_reserved(key)}
+    return {**context, **plain(asked.configurable)}
+
+
+def _is_reserved(key: str) -> bool:
+    return key == "thread_id" or key.startswith(_RESERVED)
 
 
 def json_values(values: Mapping[str, Any]) -> dict[str, Any]:

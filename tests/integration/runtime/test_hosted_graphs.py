@@ -171,6 +171,29 @@ async def test_a_question_of_any_payload_is_answered_with_json(replica: HostedRe
     assert output_of(run) == {"text": "Dear Ann", "answer": {"type": "edit", "text": "Dear Ann"}, "sent": True}
 
 
+async def test_a_context_is_read_from_the_config_too_but_for_what_is_langgraphs_own(platform_dsn: str) -> None:
+    class Told(TypedDict, total=False):
+        model: str
+        thread_id: str
+        checkpoint_id: str
+
+    def tell(state: Answers, config: RunnableConfig) -> dict[str, Any]:
+        del state
+        return {"answers": [config["configurable"]["model"], config["configurable"]["thread_id"]]}
+
+    def by_model(state: Answers, config: RunnableConfig) -> str:
+        del state
+        return "large" if config["configurable"]["model"] == "large" else "__end__"
+
+    graph = StateGraph(Answers, context_schema=Told).add_node("tell", tell)
+    graph.add_node("large", lambda _: {"answers": ["large"]})
+    graph.add_edge(START, "tell").add_conditional_edges("tell", by_model, ["large", "__end__"])
+    async with hosted_replica(platform_dsn, loaded("told", graph)) as replica:
+        context = {"model": "large", "thread_id": "another's", "checkpoint_id": "x"}
+        run = await replica.run("told", {"answers": []}, context=context)
+        assert output_of(run)["answers"] == ["large", str(run.run_id), "large"]
+
+
 async def test_a_text_that_is_no_json_is_an_answer_too(replica: HostedReplica) -> None:
     run = await replica.answer(await replica.run("letter", {"text": ""}), "let it go")
     assert output_of(run) == {"text": "Dear all", "answer": "let it go", "sent": True}
