@@ -16,13 +16,15 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
-from mcp.types import JSONRPCError, JSONRPCResponse, jsonrpc_message_adapter
+from mcp.types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+from mcp.types import jsonrpc_message_adapter as messages
 
 from services.kit.telemetry.logs import get_logger
 from services.kit.text.printing import printable
 
 log = get_logger()
-# Lines in a row that answer nothing: words that are no message, notifications, requests of its own.
+# Lines in a row that answer nothing: words that are no message, notifications, requests of its own, answers to what
+# was not asked.
 MOST_UNASKED: Final = 1000
 # Of what a program says on its standard error.
 MOST_LOGGED: Final = 100
@@ -52,9 +54,10 @@ async def program(
     )
     said, heard = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     given, asked = anyio.create_memory_object_stream[SessionMessage](0)
+    unanswered = _Unanswered()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_read, server, process, said)
-        tasks.start_soon(_write, process, asked, said)
+        tasks.start_soon(_read, server, process, said, unanswered)
+        tasks.start_soon(_write, process, asked, said, unanswered)
         tasks.start_soon(_log, server, process)
         try:
             yield heard, given
@@ -66,8 +69,33 @@ async def program(
                 stream.close()
 
 
+class _Unanswered:
+    """Requests that were sent, and neither answered nor given up."""
+
+    def __init__(self) -> None:
+        # As texts: some programs answer to those.
+        self._ids: set[str] = set()
+
+    def sent(self, message: JSONRPCMessage) -> None:
+        """Notes what is asked, and what no more."""
+        if isinstance(message, JSONRPCRequest):
+            self._ids.add(str(message.id))
+        elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
+            self._ids.discard(str((message.params or {}).get("requestId")))
+
+    def are_fewer_by(self, message: JSONRPCMessage) -> bool:
+        """Whether a message answers one of them, which is then answered."""
+        if not isinstance(message, JSONRPCResponse | JSONRPCError) or str(message.id) not in self._ids:
+            return False
+        self._ids.remove(str(message.id))
+        return True
+
+
 async def _read(
-    server: str, process: asyncio.subprocess.Process, said: MemoryObjectSendStream[SessionMessage | Exception]
+    server: str,
+    process: asyncio.subprocess.Process,
+    said: MemoryObjectSendStream[SessionMessage | Exception],
+    unanswered: _Unanswered,
 ) -> None:
     unasked = 0
     with said, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -81,10 +109,10 @@ async def _read(
                 return
             unasked += 1
             try:
-                message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+                message = messages.validate_json(line, by_name=False)
             except ValueError:
                 continue
-            if isinstance(message, JSONRPCResponse | JSONRPCError):
+            if unanswered.are_fewer_by(message):
                 unasked = 0
             await said.send(SessionMessage(message))
         log.warning("program sends on and on what nobody asked for", server=server)
@@ -94,12 +122,14 @@ async def _write(
     process: asyncio.subprocess.Process,
     asked: MemoryObjectReceiveStream[SessionMessage],
     said: MemoryObjectSendStream[SessionMessage | Exception],
+    unanswered: _Unanswered,
 ) -> None:
     stdin = process.stdin
     if stdin is None:
         raise RuntimeError("the program was started without pipes")
     try:
         async for each in asked:
+            unanswered.sent(each.message)
             stdin.write(each.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
             await stdin.drain()
     except (OSError, anyio.ClosedResourceError):

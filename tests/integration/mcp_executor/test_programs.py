@@ -40,7 +40,12 @@ async def away(executor: Executor, tool: str, **arguments: Any) -> str:
 async def test_a_program_that_says_too_much_is_read_no_further(tmp_path: Path, keys: KeyPair) -> None:
     file = await servers(tmp_path)
     async with executing(file, keys, mcp_answer_bytes=50_000) as executor:
-        for tool, arguments in (("tickets_flood", {"length": 10_000_000}), ("tickets_storm", {})):
+        says: tuple[tuple[str, dict[str, Any]], ...] = (
+            ("tickets_flood", {"length": 10_000_000}),
+            ("tickets_storm", {}),
+            ("tickets_storm", {"answers": True}),
+        )
+        for tool, arguments in says:
             # It has hung up, as far as its caller is concerned; that is no time-out.
             assert "no result within" not in await away(executor, tool, **arguments)
             assert found(await executor.call("tickets_search", words="login")) == ["Fix login"]
