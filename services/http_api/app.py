@@ -23,7 +23,8 @@ from services.http_api.gateway import API_KEY, Gateway
 from services.http_api.json_bodies import BodyReader, Json
 from services.http_api.metrics import NO_OPERATION, REQUESTS
 from services.http_api.operations import AssistantRoutes, Handler, Operation, openapi, operations
-from services.http_api.runs import IDEMPOTENCY_KEY, LAST_EVENT_ID, RunRoutes
+from services.http_api.run_request import IDEMPOTENCY_KEY
+from services.http_api.runs import LAST_EVENT_ID, RunRoutes
 from services.http_api.settings import HttpApiSettings
 from services.http_api.store import StoreRoutes
 from services.http_api.threads import ThreadRoutes

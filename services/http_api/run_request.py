@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 from google.protobuf import json_format
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from signalbox.v1 import hosted_pb2, runs_pb2
+from starlette.requests import Request
 
 from services.http_api.assistants import Assistant
 from services.http_api.errors import Invalid
@@ -40,6 +41,8 @@ _OWN_KEYS: Final = ("thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_m
 END_NODE: Final = "__end__"
 BodyT = TypeVar("BodyT", bound="Body")
 RESUME: Final = "resume"
+# By it a repeat of a request is known.
+IDEMPOTENCY_KEY: Final = "idempotency-key"
 
 
 class Body(BaseModel):
@@ -51,6 +54,11 @@ class Body(BaseModel):
     @classmethod
     def _without_nulls(cls, given: Any) -> Any:
         return {name: each for name, each in given.items() if each is not None} if isinstance(given, dict) else given
+
+
+def key_of(request: Request) -> str:
+    """Returns a request's own id; empty where it has none."""
+    return request.headers.get(IDEMPOTENCY_KEY, "")
 
 
 def read_body(kind: type[BodyT], document: Any) -> BodyT:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence, Set
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -368,18 +368,24 @@ class RunStream:
 
 
 async def ended(caller: Caller, run_id: str) -> runs_pb2.Run:
-    """Returns a run that is soon over, once it is. Raises TooLate where it is not within the time of a call."""
+    """Returns a run that is soon over, once it is, whichever gateway says so.
+
+    Raises TooLate where it is not within the time of a call.
+    """
+    pause_s = FIRST_PAUSE_S
     try:
-        async with (
-            asyncio.timeout(caller.stubs.call_timeout_s),
-            aclosing(caller.watch(runs_pb2.WatchRunRequest(run_id=run_id))) as events,
-        ):
-            async for event in events:
-                if event.HasField(RUN_ENDED):
-                    return event.run_ended.run
+        async with asyncio.timeout(caller.stubs.call_timeout_s):
+            while True:
+                # The run goes on meanwhile: who is told that it failed would ask for it once more.
+                with suppress(*PASSING):
+                    async with aclosing(caller.watch(runs_pb2.WatchRunRequest(run_id=run_id))) as events:
+                        async for event in events:
+                            if event.HasField(RUN_ENDED):
+                                return event.run_ended.run
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
     except TimeoutError as error:
         raise TooLate(f"run {run_id} takes its time; it goes on by itself") from error
-    raise GatewayAway(f"run {run_id} goes on; look again")
 
 
 def _problem_part(run: runs_pb2.Run) -> list[Part]:

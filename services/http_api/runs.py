@@ -23,7 +23,7 @@ from services.http_api.gateway import Caller, Gateway
 from services.http_api.interrupts import INTERRUPT, answer_of, interrupts_of
 from services.http_api.json_bodies import BodyReader, Json, struct_of
 from services.http_api.metrics import EVENTS_SENT, STREAMS_RESUMED
-from services.http_api.run_request import CUSTOM, END_NODE, VALUES, Body, RunBody, check_modes, read_body
+from services.http_api.run_request import CUSTOM, END_NODE, VALUES, Body, RunBody, check_modes, key_of, read_body
 from services.http_api.run_stream import (
     CANCEL_ON_DISCONNECT,
     CANCELS,
@@ -44,7 +44,7 @@ log = get_logger()
 MOST_RUNS: Final = 1000
 MOST_OF_A_BATCH: Final = 50
 THREAD_ID, RUN_ID = "thread_id", "run_id"
-IDEMPOTENCY_KEY, LAST_EVENT_ID = "idempotency-key", "last-event-id"
+LAST_EVENT_ID = "last-event-id"
 _STATUS: Final[Mapping[int, str]] = {
     runs_pb2.RUN_STATE_PENDING: "pending",
     runs_pb2.RUN_STATE_RUNNING: "running",
@@ -96,7 +96,7 @@ class RunRoutes:
         """Creates a run and returns it at once."""
         caller, thread_id = self._gateway.caller(request), _thread_id(request)
         body = read_body(RunBody, await self._bodies.read(request))
-        run = (await self._started(caller, body, thread_id, _key(request))).run
+        run = (await self._started(caller, body, thread_id, key_of(request))).run
         return Json(run_document(run), headers=_found_at(thread_id, run.run_id))
 
     async def create_batch(self, request: Request) -> Response:
@@ -108,7 +108,7 @@ class RunRoutes:
             raise Invalid(
                 f"the body is to be a list of 1 to {MOST_OF_A_BATCH} runs: {error.errors()[0]['msg']}"
             ) from error
-        key = _key(request)
+        key = key_of(request)
         keys = [f"{key}:{number}" if key else "" for number in range(len(bodies))]
         created = [await self._started(caller, body, "", own) for body, own in zip(bodies, keys, strict=True)]
         return Json([run_document(each.run) for each in created])
@@ -119,7 +119,7 @@ class RunRoutes:
         self._streams.check()
         body = read_body(RunBody, await self._bodies.read(request))
         wanted = Wanted(check_modes(body.stream_mode), body.stream_subgraphs)
-        started = await self._started(caller, body, thread_id, _key(request))
+        started = await self._started(caller, body, thread_id, key_of(request))
         path, cancels = _path(thread_id, started.run_id), body.on_disconnect == "cancel"
         location = f"{path}/stream?{wanted.query(cancels=cancels)}"
         headers = {**_found_at(thread_id, started.run_id), "location": location}
@@ -130,7 +130,7 @@ class RunRoutes:
         caller, thread_id = self._gateway.caller(request), _thread_id(request)
         self._streams.check()
         body = read_body(RunBody, await self._bodies.read(request))
-        started = await self._started(caller, body, thread_id, _key(request))
+        started = await self._started(caller, body, thread_id, key_of(request))
         path, cancels = _path(thread_id, started.run_id), body.on_disconnect == "cancel"
         location = f"{path}/join?{CANCELS}" if cancels else f"{path}/join"
         headers = {**_found_at(thread_id, started.run_id), "location": location}
@@ -399,10 +399,6 @@ def _found_at(thread_id: str, run_id: str) -> dict[str, str]:
 
 def _thread_id(request: Request) -> str:
     return str(request.path_params.get(THREAD_ID, ""))
-
-
-def _key(request: Request) -> str:
-    return request.headers.get(IDEMPOTENCY_KEY, "")
 
 
 def _modes(request: Request) -> list[str]:

@@ -21,7 +21,7 @@ from services.http_api.forks import asking_of, fork_of, forked
 from services.http_api.gateway import Caller, Gateway
 from services.http_api.interrupts import interrupts_of
 from services.http_api.json_bodies import BodyReader, Json, json_of, struct_of
-from services.http_api.run_request import END_NODE, Body, Checkpoint, read_body
+from services.http_api.run_request import END_NODE, Body, Checkpoint, key_of, read_body
 from services.http_api.run_stream import ended, problem_of
 from services.http_api.thread_states import MOST_STATES, ThreadStates, moment, place_of
 from services.kit.wire.pages import listed
@@ -287,7 +287,7 @@ class ThreadRoutes:
         fork = await fork_of(states, place_of(given) if given else await states.head_place(runs))
         if not any(run.run_id == fork.run_id for run in runs):
             raise NotFound("the thread has no such checkpoint")
-        fork.only_state, fork.as_node = True, body.as_node
+        fork.only_state, fork.as_node, fork.request_id = True, body.as_node, key_of(request)
         if body.values is not None:
             fork.update.CopyFrom(struct_of(body.values))
         made = await forked(caller, fork, asking_of(runs))

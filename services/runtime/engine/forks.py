@@ -85,12 +85,11 @@ async def continued(
     *,
     hosted: bool,
     awaits_input: bool = False,
-    only_state: bool = False,
 ) -> RunRecord | None:
     """Creates a pending run whose only checkpoint is another run's, told whose it is now; None for a known request.
 
     With `awaits_input` it begins with its own input on top of that; else it goes on with what was to run next, or with
-    `only_state` ends when its state is changed.
+    `forked_from.only_state` ends when its state is changed.
 
     Raises RunQuotaExceeded.
     """
@@ -107,7 +106,7 @@ async def continued(
         marks = {
             "run_id": run.run_id,
             **({UNCHANGED: True} if forked_from.changes else {}),
-            **({ENDS_CHANGED: run.run_id} if only_state else {}),
+            **({ENDS_CHANGED: run.run_id} if forked_from.only_state else {}),
         }
     row = {
         "thread_id": run.run_id,

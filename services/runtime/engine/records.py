@@ -133,13 +133,17 @@ class NewRun:
 
 @dataclass(frozen=True)
 class ForkedFrom:
-    """What a run goes on from: a step of another, and what its state was changed by, as if by the node `as_node`."""
+    """What a run goes on from: a step of another, and what its state was changed by, as if by the node `as_node`.
+
+    With `only_state` it ends with the change.
+    """
 
     run_id: str
     checkpoint_id: str
     step: int
     update: dict[str, Any] | None = None
     as_node: str = ""
+    only_state: bool = False
 
     @property
     def changes(self) -> bool:

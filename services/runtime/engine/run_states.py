@@ -55,7 +55,7 @@ class NewFork:
         made_of = made.forked_from
         if made_of is None or (made_of.run_id, made_of.step) != (of.run_id, self.step):
             return False
-        changed = (made_of.update, made_of.as_node) == (self.update, self.as_node)
+        changed = (made_of.update, made_of.as_node, made_of.only_state) == (self.update, self.as_node, self.only_state)
         given = of.input if self.input is None else with_input(of.input, self.input).SerializeToString()
         return changed and (made.thread_id, made.input) == (of.thread_id if self.in_thread else None, given)
 
@@ -107,7 +107,7 @@ class RunStates:
             raise ForkRefused(f"run {run.run_id} is in no thread")
         source, _ = await self._found(run, fork.step, alone=True)
         changes = dict(fork.update) if fork.update is not None else None
-        forked_from = ForkedFrom(run.run_id, source.checkpoint["id"], fork.step, changes, fork.as_node)
+        forked_from = ForkedFrom(run.run_id, source.checkpoint["id"], fork.step, changes, fork.as_node, fork.only_state)
         new = continuing(run, caller, run.thread_id if fork.in_thread else None, fork.traceparent, fork.request_id)
         awaits_input = fork.input is not None
         if fork.input is not None:
@@ -116,9 +116,8 @@ class RunStates:
             if new.thread_id:
                 await self._runs.enter_thread(connection, new)
             made = await continued(
-                connection, self._runs, self._serde, new, source, forked_from, hosted=True, awaits_input=awaits_input,
-                only_state=fork.only_state,
-            )  # fmt: skip
+                connection, self._runs, self._serde, new, source, forked_from, hosted=True, awaits_input=awaits_input
+            )
         # The same request was faster.
         made = made or await self._known(caller, run, fork)
         if made is None:

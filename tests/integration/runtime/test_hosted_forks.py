@@ -145,11 +145,23 @@ async def test_a_repeated_request_finds_its_fork(replica: HostedReplica) -> None
     history = CheckpointHistory(replica.pools.steps, make_serde())
     await Pruner(replica.pools.calls, history, {"default": RetentionPolicy(history_minutes=1e-6)}).prune(wait=True)
     assert await states.fork(CALLER, asked) == ended
-    for other in (replace(asked, step=2), replace(asked, update=None), replace(asked, as_node="tools")):
+    others = ({"step": 2}, {"update": None}, {"as_node": "tools"}, {"only_state": True})
+    for other in [replace(asked, **each) for each in others]:
         with pytest.raises(RequestIdReused):
             await states.fork(CALLER, other)
     with pytest.raises(RequestIdReused):
         await replica.create("calculator", GIVEN, request_id="once")
+
+
+async def test_a_repeated_request_changes_a_state_once(replica: HostedReplica) -> None:
+    run = await replica.run("calculator", GIVEN)
+    states = states_of(replica)
+    asked = NewFork(run.run_id, 3, {"rounds": 5}, "model", request_id="once", only_state=True)
+    first, second = [await states.fork(CALLER, asked) for _ in range(2)]
+    assert first.run_id == second.run_id
+    assert await replica.steps(await replica.left_off(first)) == ["model"]
+    with pytest.raises(RequestIdReused):
+        await states.fork(CALLER, replace(asked, only_state=False))
 
 
 async def test_what_a_graph_does_not_have_can_not_be_changed(replica: HostedReplica) -> None:

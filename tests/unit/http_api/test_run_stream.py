@@ -11,7 +11,7 @@ from signalbox.v1 import agents_pb2, hosted_pb2, outcome_pb2, runs_pb2, threads_
 
 from services.http_api import run_stream
 from services.http_api.assistants import Assistant
-from services.http_api.errors import GatewayAway, NotFound
+from services.http_api.errors import GatewayAway, NotFound, TooLate
 from services.http_api.event_stream import CutOff, Part
 from services.http_api.run_request import MESSAGES, UPDATES, VALUES
 from services.http_api.run_stream import Position, RunStream, Wanted, position_of, problem_of
@@ -30,6 +30,7 @@ class FakeCaller:
         self._states = list(states)
         self._run = run
         self.stubs = SimpleNamespace(
+            call_timeout_s=5.0,
             runs=SimpleNamespace(GetRun=lambda _: runs_pb2.GetRunResponse(run=self._run)),
             threads=SimpleNamespace(GetRunState=self._state),
         )
@@ -171,3 +172,13 @@ async def test_recovery_is_counted_from_the_loss(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(CutOff):
         await told(stream(Quiet([BEGUN, away], [away]), VALUES, of=OWN))
     assert 3660 < clock.now < 3670
+
+
+async def test_a_change_of_a_state_is_waited_for_at_another_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_stream, "FIRST_PAUSE_S", 0.01)
+    caller: Any = FakeCaller([BEGUN, GatewayAway("it drains")], [BEGUN], [BEGUN, ended()])
+    assert (await run_stream.ended(caller, "r")).run_id == "r"
+    late: Any = FakeCaller([GatewayAway("it drains")])
+    late.stubs.call_timeout_s = 0.1
+    with pytest.raises(TooLate, match="goes on by itself"):
+        await run_stream.ended(late, "r")
