@@ -20,6 +20,7 @@ _LONGEST_NAME: Final = 300
 LONGEST_LITERAL: Final = 20_000
 # What templates end turns, calls and messages with.
 MARK: Final = r"<[|\uff5c][\w\u2581 :./-]{1,40}[|\uff5c]>"
+_LABELS: Final = frozenset(("action", "name", "arguments", "args", "input", "parameters"))
 # What stands in names beside the tool's: roles, channels, namespaces.
 _BESIDE_NAMES: Final = frozenset(
     (
@@ -37,35 +38,46 @@ _BESIDE_NAMES: Final = frozenset(
         "default_api",
     )
 )
-# How models announce that what follows is a call.
+# A special token that begins calls: no text around one is of the call, and models speak before it.
 _CALLS_BEGIN = re.compile(
-    r"<(?:\w+:)?tool_calls?>|<(?:[|\uff5c]\w+[|\uff5c])?function_calls?>|<function=|\[TOOL_CALLS\]|<\|python_tag\|>"
-    r"|<\|tool_call\|>|<\|START_ACTION\|>|<tool_use>|(?:^|\n)\W{0,3}(?:Action|Tool|Function|Tool call):\W{0,3}\s"
-    r"|\A\s*\W{1,3}[\w.-]+\W{1,3}\s*\n```"
-    r"|<[|\uff5c]tool[\u2581_]calls?(?:[\u2581_]section)?[\u2581_]begin[|\uff5c]>|\bto=functions\.|\A\s*(?:```\w{0,10}\s*)?[\[{]",
+    r"<(?:\w+:)?tool_calls?>|<[|\uff5c]\w+[|\uff5c]function_calls?>|\[TOOL_CALLS\]|<\|python_tag\|>|<\|tool_call\|>"
+    r"|<\|START_ACTION\|>|<[|\uff5c]tool[\u2581_]calls?(?:[\u2581_]section)?[\u2581_]begin[|\uff5c]>"
+    r"|<\|(?:channel|start)\|>\s{0,8}(?:\w{1,20}\s{0,8})?to=functions\.",
     re.IGNORECASE,
 )
+# What a text may hold beside its calls, where no special token begins them: what wraps and labels them, and no prose.
+_WRAPPING = re.compile(
+    rf"{MARK}|</?(?:[|\uff5c]\w{{1,40}}[|\uff5c]|\w{{1,40}}:)?(?:tool_calls?|function_calls?|tool_use|name|arguments|input)>"
+    r"|```\w{0,12}",
+    re.IGNORECASE,
+)
+_THOUGHT = re.compile(r"\A\s*Thought:.*?\n(?=\W{0,3}Action:)", re.DOTALL)
 _TAG: Final = r"(?:[|\uff5c]\w+[|\uff5c]|antml:)?"
 # Of a call, and of its arguments.
 _TAGGED: Final = (
     (
-        re.compile(r"<function=(?P<name>[\w.-]{1,128})>(?P<inside>.*?)(?:</function>|\Z)", re.DOTALL),
+        re.compile(r"<function=(?P<name>[\w.-]{1,128})>(?P<inside>.*?)(?P<end></function>|\Z)", re.DOTALL),
         re.compile(r"<parameter=([\w.-]{1,128})>\n?(.*?)\n?(?:</parameter>|\Z)", re.DOTALL),
     ),
     (
-        re.compile(rf'<{_TAG}invoke name="(?P<name>[\w.-]{{1,128}})">(?P<inside>.*?)(?:</{_TAG}invoke>|\Z)', re.DOTALL),
+        re.compile(
+            rf'<{_TAG}invoke name="(?P<name>[\w.-]{{1,128}})">(?P<inside>.*?)(?P<end></{_TAG}invoke>|\Z)', re.DOTALL
+        ),
         re.compile(
             rf'<{_TAG}parameter name="([\w.-]{{1,128}})"[^<>]{{0,80}}>\n?(.*?)\n?(?:</{_TAG}parameter>|\Z)', re.DOTALL
         ),
     ),
     (
-        re.compile(r"<tool_call>\s*(?P<name>[\w.-]{1,128})\s*(?P<inside><arg_key>.*?)(?:</tool_call>|\Z)", re.DOTALL),
+        re.compile(
+            r"<tool_call>\s*(?P<name>[\w.-]{1,128})\s*(?P<inside><arg_key>.*?)(?P<end></tool_call>|\Z)", re.DOTALL
+        ),
         re.compile(
             r"<arg_key>\s*([\w.-]{1,128})\s*</arg_key>\s*<arg_value>\n?((?:(?!<arg_value>).)*?)\n?</arg_value>",
             re.DOTALL,
         ),
     ),
 )
+_ARGUMENT_ENDS = re.compile(r"</[^<>/]{0,50}(?:parameter|arg_value)>\Z")
 # Around a text without whitespace at its ends.
 _FENCE = re.compile(r"\A```\w{0,12}|```\Z")
 _PYTHON = re.compile(r"\[?\s*[A-Za-z_][\w.]{0,127}\(")
@@ -108,8 +120,10 @@ def calls_in(text: str, offered: Schemas) -> list[dict[str, Any]]:
     try:
         found = (
             _python_calls_in(text, offered)
-            or _functions_in(written)
             or _tools_in(text, offered)
+            or _functions_in(text, alone=True)
+            or list(_objects_called_alone(text, offered))
+            or _functions_in(written)
             or list(_objects_called_in(written, offered))
         )
     except (ValueError, RecursionError):
@@ -120,30 +134,61 @@ def calls_in(text: str, offered: Schemas) -> list[dict[str, Any]]:
     return [{"function": {"name": name, "arguments": arguments}} for name, arguments in named]
 
 
-def _functions_in(text: str) -> list[tuple[str, Any]]:
-    """Returns calls written as tags: `<function=name>`, `<invoke name="name">`, or a name and `<arg_key>`s."""
-    return [
-        (each["name"], dict(pattern.findall(each["inside"])) or each["inside"].strip())
-        for form, pattern in _TAGGED
-        for each in form.finditer(text)
-    ]
+def _functions_in(text: str, *, alone: bool = False) -> list[tuple[str, Any]]:
+    """Returns calls written as tags: `<function=name>`, `<invoke name="name">`, or a name and `<arg_key>`s.
+
+    alone: none where anything else stands there, also behind what one that never ends is called with.
+    """
+    found, spans = [], []
+    for form, pattern in _TAGGED:
+        for each in form.finditer(text):
+            inside = each["inside"]
+            arguments = dict(pattern.findall(inside))
+            if alone and not each["end"] and not _is_whole(inside, pattern):
+                return []
+            found.append((each["name"], arguments or inside.strip()))
+            spans.append(each.span())
+    return [] if alone and not _is_wrapping(_outside(text, spans)) else found
+
+
+def _is_whole(inside: str, pattern: re.Pattern[str]) -> bool:
+    """Tells whether what a call is made with ends where the text does: all of its arguments, or one object."""
+    said = [each.span() for each in pattern.finditer(inside)]
+    if said:
+        return bool(_ARGUMENT_ENDS.search(inside, 0, said[-1][1])) and _is_wrapping(_outside(inside, said))
+    return _is_wrapping(_outside(inside, [(start, end) for start, end, _ in objects_in(inside)]))
+
+
+def _outside(text: str, spans: list[tuple[int, int]]) -> str:
+    """Returns what stands around parts of a text, which are in order or of several forms."""
+    around, position = [], 0
+    for start, end in sorted(spans):
+        around.append(text[position:start])
+        position = max(position, end)
+    return "\n".join((*around, text[position:]))
+
+
+def _is_wrapping(around: str) -> bool:
+    return not re.search(r"\w", _WRAPPING.sub("", around))
 
 
 def _tools_in(text: str, offered: Schemas) -> list[tuple[str, Any]]:
-    """Returns calls written as tags of a tool's name: an object between them, or a tag for each argument."""
-    found = []
-    for name, inside in _between(text, offered):
-        arguments = dict(_between(inside, (offered[name].get("properties") or {}).keys()))
+    """Returns calls that a text is, written as tags of a tool's name: an object between them, or a tag an argument."""
+    found, spans = [], []
+    for call in _between(text, offered):
+        name, inside = call[1], call[2]
+        arguments = {each[1]: each[2] for each in _between(inside, (offered[name].get("properties") or {}).keys())}
         found.append((name, arguments or inside.strip()))
-    return found
+        spans.append(call.span())
+    return found if _is_wrapping(_outside(text, spans)) else []
 
 
-def _between(text: str, tags: Collection[str]) -> list[tuple[str, str]]:
+def _between(text: str, tags: Collection[str]) -> list[re.Match[str]]:
     """Returns tags with what stands between each and its end; none of more than calls have."""
     names = "|".join(map(re.escape, tags))
     if not names or not 0 < len(re.findall(rf"<(?:{names})>", text)) <= _MOST_TAGS:
         return []
-    return re.findall(rf"<({names})>\n?(.*?)\n?</\1>", text, re.DOTALL)
+    return list(re.finditer(rf"<({names})>\n?(.*?)\n?</\1>", text, re.DOTALL))
 
 
 def _python_calls_in(text: str, offered: Schemas) -> list[tuple[str, Any]]:
@@ -154,6 +199,12 @@ def _python_calls_in(text: str, offered: Schemas) -> list[tuple[str, Any]]:
     try:
         lines = ast.parse(bare).body
     except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return []
+    if len(lines) > MOST_CALLS_IN_TEXT:
+        return []
+    # A comment may say anything of the call.
+    said = [ast.get_source_segment(bare, line) or "" for line in lines]
+    if re.sub(r"[\s;]", "", "".join(said)) != re.sub(r"[\s;]", "", bare):
         return []
     values = [line.value if isinstance(line, ast.Expr) else None for line in lines]
     listed = [each for value in values for each in (value.elts if isinstance(value, ast.List) else [value])]
@@ -193,6 +244,22 @@ def _objects_called_in(text: str, offered: Schemas) -> Iterator[tuple[str, Any]]
             called = _called(inside, offered)
             # An object that is no call, and no tool is named before it: the text is an answer.
             yield called or (_announced(before, offered) or "", inside)
+
+
+def _objects_called_alone(text: str, offered: Schemas) -> Iterator[tuple[str, Any]]:
+    """Yields the calls that a text is as objects: nothing but a tool's name and labels stands before one, or behind."""
+    text = _THOUGHT.sub("", text)
+    position, told = 0, list(objects_in(text))
+    for start, end, _ in told:
+        words = re.findall(r"\w[\w.-]*", _WRAPPING.sub(" ", text[position:start]))
+        if any(
+            each.lower() not in _LABELS | _BESIDE_NAMES and tool_name(each, offered) not in offered for each in words
+        ):
+            return
+        position = end
+    # Tags that name a tool end as they began.
+    if told and _is_wrapping(text[position:]):
+        yield from _objects_called_in(text, offered)
 
 
 def several(given: Mapping[str, Any]) -> list[Any]:

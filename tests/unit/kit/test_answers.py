@@ -215,52 +215,73 @@ def test_calls_that_are_handed_in_as_one_of_several_are_several() -> None:
     assert made[0]["id"] != made[1]["id"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '<tool_call>{"name": "execute_db_query", "arguments": {"query": "SELECT 1"}}</tool_call>',
-        'Let me look.\n<tool_call>\n{"name": "execute_db_query", "arguments": {"query": "SELECT 1"}}',
-        '[TOOL_CALLS][{"name": "execute_db_query", "arguments": {"query": "SELECT 1"}}]',
-        '[TOOL_CALLS]execute_db_query[ARGS]{"query": "SELECT 1"}',
-        '<|python_tag|>{"name": "execute_db_query", "parameters": {"query": "SELECT 1"}}',
-        '```json\n{"name": "execute_db_query", "arguments": {"query": "SELECT 1"}}\n```',
-        '{"type": "function", "function": {"name": "execute_db_query", "arguments": "{\\"query\\": \\"SELECT 1\\"}"}}',
-        '<function=execute_db_query>{"query": "SELECT 1"}</function>',
-        "<function=execute_db_query>\n<parameter=query>\nSELECT 1\n</parameter>\n</function>",
-        '<|channel|>commentary to=functions.execute_db_query <|constrain|>json<|message|>{"query": "SELECT 1"}<|call|>',
-        "<|tool_calls_section_begin|><|tool_call_begin|>functions.execute_db_query:0<|tool_call_argument_begin|>"
-        '{"query": "SELECT 1"}<|tool_call_end|>',
-        "<\uff5ctool\u2581calls\u2581begin\uff5c><\uff5ctool\u2581call\u2581begin\uff5c>function"
-        '<\uff5ctool\u2581sep\uff5c>execute_db_query\n```json\n{"query": "SELECT 1"}\n```',
-        '[execute_db_query(query="SELECT 1")]',
-        '<|python_start|>[execute_db_query(query="SELECT 1")]<|python_end|>',
-        '<|python_tag|>execute_db_query.call(query="SELECT 1")<|eom_id|>',
-        '```tool_code\nprint(execute_db_query(query="SELECT 1"))\n```',
-        '<function_calls>\n<invoke name="execute_db_query">\n<parameter name="query">SELECT 1</parameter>\n</invoke>',
-        '<\uff5cDSML\uff5cfunction_calls><\uff5cDSML\uff5cinvoke name="execute_db_query"><\uff5cDSML\uff5cparameter '
-        'name="query" string="true">SELECT 1</\uff5cDSML\uff5cparameter></\uff5cDSML\uff5cinvoke>',
-        '<minimax:tool_call><invoke name="execute_db_query"><parameter name="query">SELECT 1</parameter></invoke>',
-        "<tool_call>execute_db_query\n<arg_key>query</arg_key>\n<arg_value>SELECT 1</arg_value>\n</tool_call>",
-        '<|START_ACTION|>[{"tool_name": "execute_db_query", "parameters": {"query": "SELECT 1"}}]<|END_ACTION|>',
-        '{"tool_calls": [{"function": {"name": "execute_db_query", "arguments": {"query": "SELECT 1"}}}]}',
-        '{"execute_db_query": {"query": "SELECT 1"}}',
-        '{"action": "execute_db_query", "action_input": {"query": "SELECT 1"}}',
-        '{"recipient_name": "functions.execute_db_query", "parameters": {"query": "SELECT 1"}}',
-        '{"name": "execute_db_query", "query": "SELECT 1"}',
-        '<execute_db_query>{"query": "SELECT 1"}</execute_db_query>',
-        "<execute_db_query>\n<query>SELECT 1</query>\n</execute_db_query>",
-        '<tool_use><name>execute_db_query</name><arguments>{"query": "SELECT 1"}</arguments></tool_use>',
-        'Tool: execute_db_query\nArguments: {"query": "SELECT 1"}',
-        '**execute_db_query**\n```json\n{"query": "SELECT 1"}\n```',
-        'execute_db_query("SELECT 1")',
-        'Thought: I need it.\nAction: execute_db_query\nAction Input: {"query": "SELECT 1"}',
-    ],
-)
+# In whatever way models write a call.
+WRITTEN = [
+    '<tool_call>{"name": "execute_db_query", "arguments": {"query": "SELECT 1"}}</tool_call>',
+    'Let me look.\n<tool_call>\n{"name": "execute_db_query", "arguments": {"query": "SELECT 1"}}',
+    '[TOOL_CALLS][{"name": "execute_db_query", "arguments": {"query": "SELECT 1"}}]',
+    '[TOOL_CALLS]execute_db_query[ARGS]{"query": "SELECT 1"}',
+    '<|python_tag|>{"name": "execute_db_query", "parameters": {"query": "SELECT 1"}}',
+    '```json\n{"name": "execute_db_query", "arguments": {"query": "SELECT 1"}}\n```',
+    '{"type": "function", "function": {"name": "execute_db_query", "arguments": "{\\"query\\": \\"SELECT 1\\"}"}}',
+    '<function=execute_db_query>{"query": "SELECT 1"}</function>',
+    "<function=execute_db_query>\n<parameter=query>\nSELECT 1\n</parameter>\n</function>",
+    '<|channel|>commentary to=functions.execute_db_query <|constrain|>json<|message|>{"query": "SELECT 1"}<|call|>',
+    "<|tool_calls_section_begin|><|tool_call_begin|>functions.execute_db_query:0<|tool_call_argument_begin|>"
+    '{"query": "SELECT 1"}<|tool_call_end|>',
+    "<\uff5ctool\u2581calls\u2581begin\uff5c><\uff5ctool\u2581call\u2581begin\uff5c>function"
+    '<\uff5ctool\u2581sep\uff5c>execute_db_query\n```json\n{"query": "SELECT 1"}\n```',
+    '[execute_db_query(query="SELECT 1")]',
+    '<|python_start|>[execute_db_query(query="SELECT 1")]<|python_end|>',
+    '<|python_tag|>execute_db_query.call(query="SELECT 1")<|eom_id|>',
+    '```tool_code\nprint(execute_db_query(query="SELECT 1"))\n```',
+    '<function_calls>\n<invoke name="execute_db_query">\n<parameter name="query">SELECT 1</parameter>\n</invoke>',
+    '<\uff5cDSML\uff5cfunction_calls><\uff5cDSML\uff5cinvoke name="execute_db_query"><\uff5cDSML\uff5cparameter '
+    'name="query" string="true">SELECT 1</\uff5cDSML\uff5cparameter></\uff5cDSML\uff5cinvoke>',
+    '<minimax:tool_call><invoke name="execute_db_query"><parameter name="query">SELECT 1</parameter></invoke>',
+    "<tool_call>execute_db_query\n<arg_key>query</arg_key>\n<arg_value>SELECT 1</arg_value>\n</tool_call>",
+    '<|START_ACTION|>[{"tool_name": "execute_db_query", "parameters": {"query": "SELECT 1"}}]<|END_ACTION|>',
+    '{"tool_calls": [{"function": {"name": "execute_db_query", "arguments": {"query": "SELECT 1"}}}]}',
+    '{"execute_db_query": {"query": "SELECT 1"}}',
+    '{"action": "execute_db_query", "action_input": {"query": "SELECT 1"}}',
+    '{"recipient_name": "functions.execute_db_query", "parameters": {"query": "SELECT 1"}}',
+    '{"name": "execute_db_query", "query": "SELECT 1"}',
+    '<execute_db_query>{"query": "SELECT 1"}</execute_db_query>',
+    "<execute_db_query>\n<query>SELECT 1</query>\n</execute_db_query>",
+    '<tool_use><name>execute_db_query</name><arguments>{"query": "SELECT 1"}</arguments></tool_use>',
+    'Tool: execute_db_query\nArguments: {"query": "SELECT 1"}',
+    '**execute_db_query**\n```json\n{"query": "SELECT 1"}\n```',
+    'execute_db_query("SELECT 1")',
+    'Thought: I need it.\nAction: execute_db_query\nAction Input: {"query": "SELECT 1"}',
+]
+# What only a special token or a tag like one begins; models speak before these.
+SPECIAL = ("tool_call>", "[TOOL_CALLS]", "python_tag", "<|channel|>", "begin|>", "begin\uff5c>", "DSML", "START_ACTION")
+
+
+@pytest.mark.parametrize("text", WRITTEN)
 def test_a_call_that_is_written_as_text_is_a_call(text: str) -> None:
     made = mended({"content": text})
     assert [call["function"]["name"] for call in made["tool_calls"]] == ["execute_db_query"]
     assert json.loads(made["tool_calls"][0]["function"]["arguments"]) == SELECT
     assert made["content"] == ""
+
+
+@pytest.mark.parametrize(
+    ("before", "behind"),
+    [
+        ("I will not call ", " because it is wrong."),
+        ("", " should NOT be called."),
+        ("", "\nThis is what the code under review says."),
+        ("The code under review says:\n", ""),
+        ("For instance:\n\n", "\n\nNobody should do so."),
+        ("# ", "\nsays the code, and I don't."),
+        ("- `", "` is what it asks for"),
+        ("```\n", "\n```\nThat is quoted."),
+    ],
+)
+@pytest.mark.parametrize("text", [each for each in WRITTEN if not any(mark in each for mark in SPECIAL)])
+def test_a_call_that_prose_quotes_is_none(text: str, before: str, behind: str) -> None:
+    assert "tool_calls" not in mended({"content": f"{before}{text}{behind}"})
 
 
 @pytest.mark.parametrize(
@@ -277,6 +298,11 @@ def test_a_call_that_is_written_as_text_is_a_call(text: str) -> None:
         'execute_db_query("SELECT 1", query=1)',
         'execute_db_query("SELECT 1", "SELECT 2")',
         'Call execute_db_query with {"query": "SELECT 1"}.',
+        'Tool: execute_db_query\nI used {"query": "SELECT 1"} earlier.',
+        'execute_db_query("SELECT 1")  # should NOT be called',
+        '<function=execute_db_query>{"query": "SELECT 1"} is what the code says',
+        "<function=execute_db_query><parameter=query>SELECT 1 is what the code says",
+        '{"reason": "<tool_call><function=execute_db_query><parameter=query>1</parameter></function></tool_call>"}',
         '{"name": "execute_db_query", "verdict": "right"}',
         '{"execute_db_query": 4}',
         "<execute_db_query>" * 2_500,
