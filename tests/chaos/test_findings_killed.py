@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -21,6 +22,7 @@ from signalbox.v1 import batches_pb2, runs_pb2
 
 from examples.harbour import repository as portal
 from services.cli.batch_client import open_batches
+from services.cli.batch_exports import without_run_ids
 from services.cli.batch_results import form_of
 from services.cli.client import Connection
 from tests.chaos.deployment import kill_and_start, until
@@ -97,15 +99,9 @@ def scanned(repository: str, log: Path) -> None:
     log.write_text(json.dumps(document))
 
 
-def without_runs(out: Path) -> str:
+def without_runs(out: Path) -> Any:
     """A log with verdicts, without what names a run."""
-
-    def without(value: object) -> object:
-        if isinstance(value, dict):
-            return {name: without(each) for name, each in value.items() if name != "runId"}
-        return [without(each) for each in value] if isinstance(value, list) else value
-
-    return json.dumps(without(json.loads(out.read_text())))
+    return without_run_ids(json.loads(out.read_text()))
 
 
 def cpu_s() -> float:

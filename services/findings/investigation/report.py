@@ -37,7 +37,8 @@ _NAMES = {
     Verdict.FALSE_POSITIVE: "false positive",
     Verdict.NEEDS_REVIEW: "needs review",
 }
-_SEVERITIES = {severity: number for number, severity in enumerate(Severity)}
+# Those of a severity that nobody knows come last.
+_SEVERITIES: Mapping[Severity | None, int] = {severity: number for number, severity in enumerate((*Severity, None))}
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class RuleGroup:
 
     rule_id: str
     cwe: str
-    severity: Severity
+    severity: Severity | None
     counts: Mapping[Verdict, int]
     files: list[tuple[str, list[Case]]]
 

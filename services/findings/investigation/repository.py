@@ -29,7 +29,7 @@ class SourceCode:
     @property
     def uri(self) -> str:
         """Where it is, as a log names it: a folder of this machine only by its name."""
-        return quote(Path(self.repository).name) if self.is_local else self.repository
+        return self.repository if _URL.match(self.repository) else quote(Path(self.repository).name)
 
     @property
     def is_local(self) -> bool:

@@ -20,11 +20,11 @@ NO_CWE = "none"
 
 @dataclass(frozen=True)
 class Judged:
-    """A finding and what came of it."""
+    """A finding and what came of it. severity: None where its log is not at hand."""
 
     finding: sast_pb2.Finding
     outcome: Outcome
-    severity: Severity = Severity.MEDIUM
+    severity: Severity | None = None
 
     @property
     def place(self) -> str:
@@ -158,7 +158,7 @@ def _result_data(judged: Judged) -> dict[str, Any]:
     return {
         "rule_id": judged.finding.rule_id,
         "cwe": judged.finding.cwe,
-        "severity": judged.severity.value,
+        "severity": judged.severity.value if judged.severity else None,
         "message": judged.finding.message,
         "file": location.file,
         "first_line": location.first_line,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from signalbox.v1 import batches_pb2, data_chat_pb2, outcome_pb2, runs_pb2, sast_pb2
 
-from services.cli.batch_exports import write_html, write_sarif, write_xlsx
+from services.cli.batch_exports import WRITERS, JudgedItems, write_html, write_sarif, write_xlsx
 from services.cli.errors import CliError
 from tests.fixtures.sarif_schema import violations
 
@@ -19,18 +19,27 @@ TRUE, FALSE = sast_pb2.VERDICT_TRUE_POSITIVE, sast_pb2.VERDICT_FALSE_POSITIVE
 EVIL = '=HYPERLINK("http://evil") <script>alert(1)</script>'
 
 
-def item(number: int, verdict: sast_pb2.Verdict, truth: sast_pb2.Verdict, rule: str = "B602") -> batches_pb2.BatchItem:
+def item(
+    number: int,
+    verdict: sast_pb2.Verdict,
+    truth: sast_pb2.Verdict,
+    rule: str = "B602",
+    *,
+    name: str = "",
+    repository: str = "/srv/my portal",
+    attempt: int = 0,
+) -> batches_pb2.BatchItem:
     """An item that has ended."""
     finding = sast_pb2.Finding(
-        fingerprint=f"f-{number}", rule_id=rule, message=EVIL,
+        fingerprint=name or f"f-{number}", rule_id=rule, message=EVIL,
         location=sast_pb2.CodeLocation(file="src/app.py", first_line=number),
     )  # fmt: skip
     asked = sast_pb2.SastInvestigationInput(
-        finding=finding, source=sast_pb2.CodeSource(repository="/srv/portal", commit="0" * 40)
+        finding=finding, source=sast_pb2.CodeSource(repository=repository, commit="0" * 40)
     )
     output = sast_pb2.SastInvestigationOutput(verdict=verdict, justification=EVIL)
     run = runs_pb2.Run(
-        run_id=f"00000000-0000-7000-8000-{number:012d}",
+        run_id=f"00000000-0000-7000-800{attempt}-{number:012d}",
         state=runs_pb2.RUN_STATE_SUCCEEDED,
         outcome=outcome_pb2.OUTCOME_TRUE_POSITIVE,
         output=runs_pb2.RunOutput(sast_investigation=output),
@@ -41,7 +50,8 @@ def item(number: int, verdict: sast_pb2.Verdict, truth: sast_pb2.Verdict, rule: 
     )  # fmt: skip
 
 
-ITEMS = (item(1, TRUE, TRUE), item(2, TRUE, FALSE), item(3, FALSE, TRUE), item(4, FALSE, FALSE, "B101"))
+GIVEN = ((1, TRUE, "B602"), (2, FALSE, "B602"), (3, TRUE, "B602"), (4, FALSE, "B101"))
+ITEMS = tuple(item(number, TRUE if number < 3 else FALSE, truth, rule) for number, truth, rule in GIVEN)
 
 
 async def exported(items: tuple[batches_pb2.BatchItem, ...] = ITEMS) -> AsyncIterator[batches_pb2.BatchItem]:
@@ -60,6 +70,8 @@ async def test_a_log_with_verdicts_is_valid_and_the_same_bytes_without_ids_of_ru
         ("f-1", "TRUE_POSITIVE"), ("f-2", "TRUE_POSITIVE"), ("f-3", "FALSE_POSITIVE"), ("f-4", "FALSE_POSITIVE"),
     ]  # fmt: skip
     assert all(each["runId"] for each in ours)
+    [provenance] = log["runs"][0]["versionControlProvenance"]
+    assert provenance["repositoryUri"] == "my%20portal"
     await write_sarif(exported(), again, with_run_ids=False)
     assert "runId" not in again.read_text()
 
@@ -71,6 +83,7 @@ async def test_a_report_shows_scores_by_rule_and_runs_nothing_that_it_shows(tmp_
     assert "Precision 0.50" in page
     assert re.search(r"<td>B602</td><td class=\"n\">0.50</td>", page)
     assert "<script>alert" not in page
+    assert 'class="tag severity' not in page
 
 
 async def test_a_spreadsheet_has_the_confusion_matrix_and_no_formulas(tmp_path: Path) -> None:
@@ -84,6 +97,56 @@ async def test_a_spreadsheet_has_the_confusion_matrix_and_no_formulas(tmp_path: 
     matrix = re.findall(r"<c r=\"[BC][234]\"><v>(\d+)</v>", scores)
     assert matrix == ["1", "1", "1", "1", "0", "0"]
     assert re.search(r"<c r=\"B6\"><v>0.5</v>", scores)
+
+
+# One log of a repository twice, and another repository's, whose scanner counts its findings from 1 as well.
+SEVERAL = (
+    item(1, TRUE, TRUE, name="1"),
+    item(2, FALSE, FALSE, name="1", repository="https://example.com/shop.git"),
+    item(3, TRUE, FALSE, name="1"),
+)
+
+
+async def test_findings_of_several_logs_are_told_apart(tmp_path: Path) -> None:
+    out = tmp_path / "out.sarif"
+    await write_sarif(exported(SEVERAL), out, with_run_ids=True)
+    log = json.loads(out.read_text())
+    assert violations(log) == []
+    told = [
+        (run["versionControlProvenance"][0]["repositoryUri"], result["properties"]["signalbox"]["verdict"])
+        for run in log["runs"]
+        for result in run["results"]
+    ]
+    assert told == [
+        ("my%20portal", "TRUE_POSITIVE"),
+        ("my%20portal", "TRUE_POSITIVE"),
+        ("https://example.com/shop.git", "FALSE_POSITIVE"),
+    ]
+    found = JudgedItems()
+    for each in SEVERAL:
+        found.add(each)
+    assert found.scores is not None
+    assert (found.scores.true_positives, found.scores.false_positives, found.scores.true_negatives) == (1, 1, 1)
+    with pytest.raises(CliError, match="2 repositories or commits, and a report is of one"):
+        await write_html(exported(SEVERAL), tmp_path / "out.html", with_run_ids=True)
+
+
+@pytest.mark.parametrize("form", sorted(WRITERS))
+async def test_the_same_results_are_the_same_bytes_whenever_they_are_written(tmp_path: Path, form: str) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    await WRITERS[form](exported(), first, with_run_ids=False)
+    later = tuple(item(n, TRUE if n < 3 else FALSE, truth, rule, attempt=1) for n, truth, rule in GIVEN)
+
+    await WRITERS[form](exported(later), second, with_run_ids=False)
+    assert first.read_bytes() == second.read_bytes()
+    if form == "xlsx":
+        with zipfile.ZipFile(first) as book:
+            assert "1980-01-01T00:00:00Z" in book.read("docProps/core.xml").decode(), "it tells the time of its writing"
+
+
+async def test_a_spreadsheet_that_can_not_be_written_is_told(tmp_path: Path) -> None:
+    with pytest.raises(CliError, match="can't write"):
+        await write_xlsx(exported(), tmp_path / "nowhere" / "out.xlsx", with_run_ids=True)
 
 
 async def test_a_batch_without_findings_is_a_spreadsheet_and_no_log(tmp_path: Path) -> None:
