@@ -184,6 +184,10 @@ BATCH_EDGES: tuple[tuple[Place, Place], ...] = (
     ),
 )
 
+# Of a question that comes over HTTP. The gateway begins a trace of its own there, linked to this one.
+WAIT_FOR_RUN: Place = ("http_api", "server POST /runs/wait")
+HTTP_EDGES: tuple[tuple[Place, Place], ...] = (*path(WAIT_FOR_RUN, ("http_api", f"client {CREATE}")),)
+
 # The first edge that a question blocked by the deterministic screen does not have.
 SCREENED_BY_MODEL = (("guard", f"server {SCREEN}"), ("guard", f"client chat {GUARD_MODEL}"))
 
@@ -211,7 +215,7 @@ LOG_LINES: tuple[LogLine, ...] = (
 
 @dataclass(frozen=True)
 class Series:
-    """A time series of a service after a question, a blocked one and an approved goal; `traced`: with exemplars."""
+    """A time series of a service after questions, one over HTTP, and an approved goal; `traced`: with exemplars."""
 
     service: str
     name: str
@@ -257,5 +261,9 @@ SERIES: tuple[Series, ...] = (
     Series("graph_executor", RPC_BUCKET, {"method": f"/{CALL_TOOL}", "code": "OK"}, traced=True),
     Series("graph_executor", "signalbox_tool_calls_served_total", {"tool": "delete_node", "outcome": "ok"}),
     Series("runtime", "signalbox_questions_closed_total", {}),
+    Series("http_api", "signalbox_http_api_request_duration_seconds_count", {"operation": "wait_run", "status": "200"}),
+    Series("http_api", "signalbox_http_api_open_streams", {}),
+    Series("http_api", "signalbox_http_api_streams_ended_total", {"end": "whole"}),
+    Series("http_api", "signalbox_rpc_client_calls_total", {"code": "OK"}),
     Series("offline_model", "signalbox_offline_model_completions_total", {}),
 )

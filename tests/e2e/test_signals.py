@@ -13,16 +13,20 @@ from typing import Any, TypeVar
 
 import pytest
 import pytest_asyncio
+from langgraph_sdk import get_client
 from signalbox.v1 import runs_pb2
 
 from services.local.database import WORLD_GRAPH_POLICY
 from tests.e2e.signals import (
     APPROVED_EDGES,
+    CREATE,
     DECISIONS,
     EDGES,
+    HTTP_EDGES,
     LOG_LINES,
     SCREENED_BY_MODEL,
     SERIES,
+    WAIT_FOR_RUN,
     LogLine,
     Series,
 )
@@ -68,9 +72,17 @@ async def observed(harbour: World) -> AsyncIterator[Observed]:
     async with (
         TraceCollector() as collector,
         platform(
-            harbour, otlp_endpoint=collector.endpoint, log_level="DEBUG", graph_policy=WORLD_GRAPH_POLICY
+            harbour,
+            otlp_endpoint=collector.endpoint,
+            log_level="DEBUG",
+            graph_policy=WORLD_GRAPH_POLICY,
+            http_replicas=1,
         ) as running,
     ):
+        # Before the others: a series keeps the trace of the last call alone.
+        [http_api] = running.stack.http_apis
+        async with get_client(url=f"http://{http_api.ready.listen}", api_key=running.token("27")) as client:
+            await client.runs.wait(None, "data_chat", input={"question": ANSWERED})
         caller = running.caller("27")
         answered = await caller.ask(ANSWERED, correlation_id="signals-1")
         blocked = await caller.ask(BLOCKED)
@@ -186,6 +198,18 @@ async def test_a_turn_is_linked_to_the_trace_of_the_one_before_it(observed: Obse
     [begun], [gone_on] = (trace.named(claim) for trace in traces)
     assert len(set(ids)) == 2
     assert (begun.links, [trace_id for trace_id, _ in gone_on.links]) == ([], [ids[0]])
+
+
+async def test_a_question_over_http_has_a_trace_that_the_gateways_is_linked_to(observed: Observed) -> None:
+    wanted = set(HTTP_EDGES)
+    trace = await observed.collector.wait_for(lambda trace: wanted <= trace.edges() and not trace.orphans())
+    [root] = trace.roots()
+    assert root.place == WAIT_FOR_RUN
+    [made] = [span for span in trace.spans.values() if span.place == HTTP_EDGES[-1][1]]
+    served = await observed.collector.wait_for(
+        lambda trace: any((made.trace_id, made.span_id) in span.links for span in trace.roots())
+    )
+    assert [span.place for span in served.roots()] == [("gateway", f"server {CREATE}")]
 
 
 async def test_a_blocked_question_has_a_trace_without_executor_or_agent(observed: Observed) -> None:
