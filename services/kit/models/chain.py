@@ -92,7 +92,7 @@ class _Link:
         # Where there are to be none, others repeat it.
         retries = retries if parameters.retries is None or not retries else parameters.retries
         self.source: Completes = (
-            ProviderModel(parameters, timeout_s)
+            ProviderModel(parameters, timeout_s, retries)
             if parameters.provider
             else Completions(
                 Endpoint(

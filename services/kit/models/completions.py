@@ -9,9 +9,9 @@ import asyncio
 import json
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 import aiohttp
@@ -43,6 +43,7 @@ from services.kit.telemetry.tracing import trace_headers
 from services.kit.wire import deadline
 from services.kit.wire.silence import notice_silence
 
+Answer = TypeVar("Answer")
 RETRYABLE_STATUS = frozenset({408, 409, 429, *range(500, 600)})
 # Finish reasons of an answer that is not whole, and so is none.
 CUT_SHORT = frozenset({"length", "content_filter"})
@@ -95,6 +96,30 @@ class EmptyAnswer(CompletionError):
     def __init__(self, answer: dict[str, Any]) -> None:
         super().__init__("empty_answer", "the model answered with nothing", retryable=True)
         self.answer = answer
+
+
+async def repeated(ask: Callable[[], Awaitable[Answer]], retries: int) -> Answer:
+    """Returns what an asking brings, repeated after what fails in passing. Raises CompletionError, the last one."""
+    try:
+        return await ask()
+    except CompletionError as error:
+        if not error.retryable:
+            raise
+        failed = [error]
+
+    async def again() -> Answer:
+        if failed:
+            raise failed.pop()
+        return await ask()
+
+    # To prepare this costs as much as a request, and most requests need no second one.
+    attempts = AsyncRetrying(
+        stop=stop_after_attempt(retries + 1),
+        wait=_wait,
+        retry=retry_if_exception(lambda error: isinstance(error, CompletionError) and error.retryable),
+        reraise=True,
+    )
+    return await attempts(again)
 
 
 @dataclass(frozen=True)
@@ -181,26 +206,7 @@ class Completions:
         return await self._answered(orjson.dumps({**request, "messages": messages}))
 
     async def _answered(self, body: bytes) -> dict[str, Any]:
-        try:
-            return await self._post(body)
-        except CompletionError as error:
-            if not error.retryable:
-                raise
-            failed = [error]
-
-        async def post() -> dict[str, Any]:
-            if failed:
-                raise failed.pop()
-            return await self._post(body)
-
-        # To prepare this costs as much as a request, and most requests need no second one.
-        attempts = AsyncRetrying(
-            stop=stop_after_attempt(self._endpoint.retries + 1),
-            wait=_wait,
-            retry=retry_if_exception(lambda error: isinstance(error, CompletionError) and error.retryable),
-            reraise=True,
-        )
-        return await attempts(post)
+        return await repeated(lambda: self._post(body), self._endpoint.retries)
 
     async def _post(self, body: bytes) -> dict[str, Any]:
         try:

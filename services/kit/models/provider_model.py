@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from services.kit.models.completions import TOOL_USE_FAILED, CompletionError
+from services.kit.models.completions import TOOL_USE_FAILED, CompletionError, repeated
 from services.kit.models.parameters import OneModel
 from services.kit.models.provider_words import provider_words
 from services.kit.models.streamed import Hearer, estimate_usage, hearer
@@ -28,7 +28,7 @@ _PASSING_NAMES: Final = (
     # What is no JSON is no answer of the provider's.
     "JSONDecode",
 )
-# Whoever asks repeats; what a class repeats by itself multiplies that, and takes the time of a fallback.
+# `retries` repeats; what a class repeats by itself multiplies that, and takes the time of a fallback.
 _ONCE: Final = {
     "anthropic": {"max_retries": 0}, "openai": {"max_retries": 0}, "azure_openai": {"max_retries": 0},
     "google_genai": {"max_retries": 1}, "bedrock_converse": {"max_retries": 0},
@@ -52,11 +52,12 @@ _UNREADABLE_CALLS: Final = frozenset({"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOO
 
 
 class ProviderModel:
-    """Asks one model of a provider."""
+    """Asks one model of a provider; the timeout is for all attempts together."""
 
-    def __init__(self, parameters: OneModel, timeout_s: float) -> None:
+    def __init__(self, parameters: OneModel, timeout_s: float, retries: int) -> None:
         self._parameters = parameters
         self._timeout_s = timeout_s
+        self._retries = retries
         self._model: Any = None
 
     async def create(self, payload: Mapping[str, Any]) -> dict[str, Any]:
@@ -75,7 +76,7 @@ class ProviderModel:
             async with asyncio.timeout(deadline.remaining(self._timeout_s)):
                 asked = convert_to_messages(messages if tools else without_calls(messages))
                 heard = hearer()
-                answer = await (model.ainvoke(asked) if heard is None else _streamed(model, asked, heard))
+                answer = await repeated(lambda: _answer(model, asked, heard), self._retries)
         except TimeoutError as error:
             raise CompletionError("timeout", "the model took too long", retryable=True) from error
         except CompletionError:
@@ -105,6 +106,18 @@ class ProviderModel:
     async def close(self) -> None:
         """Lets go of the class, which closes what it opened."""
         self._model = None
+
+
+async def _answer(model: Any, messages: Sequence[Any], heard: Hearer | None) -> Any:
+    """Returns the message of a model, asked once. Raises CompletionError."""
+    try:
+        return await (model.ainvoke(messages) if heard is None else _streamed(model, messages, heard))
+    except TimeoutError as error:
+        raise CompletionError("timeout", "the provider's client waited too long", retryable=True) from error
+    except CompletionError:
+        raise
+    except Exception as error:
+        raise _failure(error) from error
 
 
 async def _streamed(model: Any, messages: Sequence[Any], heard: Hearer) -> Any:

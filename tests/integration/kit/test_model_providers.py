@@ -378,6 +378,32 @@ async def test_what_a_providers_class_raises_is_a_refusal_or_an_outage(
     assert caught.value.retryable is retryable
 
 
+class Overloaded(Exception):
+    """What Anthropic's client raises when there is too much to do."""
+
+    status_code = 529
+
+
+@pytest.mark.parametrize(("error", "retries", "asked"), [(Overloaded(), 2, 3), (Overloaded(), 0, 1), (Refused(), 2, 1)])
+async def test_a_providers_model_is_asked_again_as_often_as_is_set(
+    provider: Any, monkeypatch: pytest.MonkeyPatch, error: Exception, retries: int, asked: int
+) -> None:
+    times = 0
+
+    async def fail(*_: Any, **__: Any) -> Any:
+        nonlocal times
+        times += 1
+        raise error
+
+    monkeypatch.setattr(ProvidersClass, "_agenerate", fail)
+    parameters, _ = provider(AIMessage("done"))
+    chain = ModelChain("plan", parameters, timeout_s=30, retries=retries)
+    with pytest.raises(CompletionError):
+        await chain.create(ASKED_FOR)
+    await chain.close()
+    assert times == asked
+
+
 async def test_a_call_that_a_provider_could_not_read_is_told_to_the_model(provider: Any) -> None:
     parameters, _ = provider(AIMessage("", response_metadata={"finish_reason": "MALFORMED_FUNCTION_CALL"}))
     with pytest.raises(CompletionError) as caught:
