@@ -13,8 +13,8 @@ from mcp.types import CONNECTION_CLOSED, INVALID_PARAMS, PARSE_ERROR, REQUEST_TI
 from pydantic import ValidationError
 
 from services.kit.wire.tasks import detached
-from services.mcp_executor.errors import CallFailed
-from services.mcp_executor.http_answers import HTTP_REFUSED, HTTP_STATUS
+from services.mcp_executor.errors import AnswerNotRead, CallFailed
+from services.mcp_executor.http_answers import HTTP_REFUSED, HTTP_STATUS, TOO_LARGE
 
 MOST_TOOLS: Final = 1000
 MOST_PAGES: Final = 50
@@ -59,7 +59,8 @@ class Connection:
             try:
                 page = await client.list_tools(cursor=cursor, cache_mode="bypass")
             except (MCPError, ValidationError, TimeoutError) as error:
-                raise _failure(error) from error
+                failure = _failure(error)
+                raise (NoAnswer(_words(error)) if isinstance(failure, AnswerNotRead) else failure) from error
             found |= {tool.name: tool for tool in page.tools}
             cursor = page.next_cursor
             if not cursor:
@@ -126,6 +127,8 @@ def _failure(error: Exception) -> Exception:
         return NotHeard("it knows the session no more")
     if status is not None:
         return NoAnswer(_words(error)) if status in _AWAY else CallFailed("tool_failed", _words(error))
+    if error.code == TOO_LARGE:
+        return AnswerNotRead(_words(error))
     if error.code in (CONNECTION_CLOSED, REQUEST_TIMEOUT, PARSE_ERROR):
         return NoAnswer(_words(error))
     return CallFailed("invalid_arguments" if error.code == INVALID_PARAMS else "tool_failed", _words(error))

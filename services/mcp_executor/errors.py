@@ -5,6 +5,7 @@ ToolRefused              becomes a ToolError: the reason is lower snake case, th
 │   ├── ToolChanged      tool_changed, tool_gone: the server offers another tool than was accepted
 │   └── GrantMissing     grant_missing: the caller has not let the platform act for them there
 ├── CallFailed           tool_failed, invalid_arguments, asks_back, access_refused: what the server says or wants
+│   └── AnswerNotRead    tool_failed: it answered more than is read
 └── OutcomeUnknown       outcome_unknown: it may have been done, and nothing can tell
 
 SignalboxError           becomes a gRPC status: no model is told, and the run waits for the server that it names
@@ -30,6 +31,15 @@ class ToolChanged(NotMade):
 
 class CallFailed(ToolRefused):
     """The server refused the call, or it failed there."""
+
+
+class AnswerNotRead(CallFailed):
+    """The server answered more than is read."""
+
+    def __init__(self, told: str) -> None:
+        super().__init__(
+            "tool_failed", f"No result: {told}. What was asked for may have been done; ask for less where you can."
+        )
 
 
 class OutcomeUnknown(ToolRefused):

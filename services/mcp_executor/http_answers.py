@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,10 +14,13 @@ import httpx2
 # Of JSON-RPC's range for servers; stands for an answer whose HTTP status says more than its body.
 HTTP_REFUSED: Final = -32099
 HTTP_STATUS: Final = "http_status"
+# Likewise, in the place of an answer that was not read to its end.
+TOO_LARGE: Final = -32098
 # The largest messages that a stream of events may hold, with its answer.
 EVENTS_MESSAGES: Final = 4
 _JSON: Final = "application/json"
 _EVENTS: Final = "text/event-stream"
+_END_OF_EVENT: Final = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r)")
 
 
 class AnswerTooLarge(httpx2.StreamError):
@@ -46,18 +50,26 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 
 
 class McpTransport(BoundedTransport):
-    """Answers of MCP servers: what is none of JSON-RPC becomes a refusal of JSON-RPC that has its status."""
+    """Answers of MCP servers: what is none of JSON-RPC becomes a refusal of JSON-RPC that has its status.
+
+    So does an answer that is too large.
+    """
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Returns the answer."""
         if request.method == "GET" and "last-event-id" not in request.headers:
             # For what a server says unasked: nobody listens, and no storm of it costs anything.
             return httpx2.Response(405, request=request)
+        # What is bounded is what is read.
+        request.headers["accept-encoding"] = "identity"
         response = await super().handle_async_request(request)
-        status = response.status_code
-        if status < 400 and not _wants_an_answer(request):
+        status, asked = response.status_code, _asked(request)
+        if status < 400 and asked is None:
             return response
         if status == 200 and (_is(response, _JSON) or _is(response, _EVENTS)):
+            if asked is not None and "content-encoding" not in response.headers:
+                bounded = _BoundedEvents if _is(response, _EVENTS) else _BoundedJson
+                response.stream = bounded(response.stream, self._most_bytes, too_large(asked, self._most_bytes))
             return response
         try:
             body = await response.aread()
@@ -94,17 +106,56 @@ class _Bounded(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
+class _BoundedJson(_Bounded):
+    """A message, or in its place what is said of one that is too large."""
+
+    def __init__(self, stream: Any, most_bytes: int, instead: bytes) -> None:
+        super().__init__(stream, most_bytes)
+        self._instead = instead
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            body = b"".join([part async for part in self._stream])
+        except AnswerTooLarge:
+            body = self._instead
+        yield body
+
+
+class _BoundedEvents(_BoundedJson):
+    """Whole events, up to one that is too large, and what is said of that."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        pending = bytearray()
+        async for part in self._stream:
+            start = max(0, len(pending) - 3)  # an end may be in two parts
+            pending += part
+            while (found := _END_OF_EVENT.search(pending, start)) and found.end() <= self._most_bytes:
+                event, start = bytes(pending[: found.end()]), 0
+                del pending[: len(event)]
+                yield event
+            if len(pending) > self._most_bytes:
+                yield b"event: message\ndata: " + self._instead + b"\n\n"
+                return
+        yield bytes(pending)
+
+
+def too_large(request_id: Any, most_bytes: int) -> bytes:
+    """Returns what is answered in the place of an answer that is larger than any may be."""
+    error = {"code": TOO_LARGE, "message": f"the answer is larger than {most_bytes:,} bytes"}
+    return json.dumps({"jsonrpc": "2.0", "id": request_id, "error": error}).encode()
+
+
 def _is(response: httpx2.Response, kind: str) -> bool:
     return response.headers.get("content-type", "").lower().startswith(kind)
 
 
-def _wants_an_answer(request: httpx2.Request) -> bool:
-    """Whether a request is one of JSON-RPC, and no notification."""
+def _asked(request: httpx2.Request) -> Any:
+    """Returns the id of a request of JSON-RPC; None for a notification, and what is none."""
     try:
         said = json.loads(request.content)
     except (ValueError, httpx2.RequestNotRead):
-        return False
-    return isinstance(said, dict) and "id" in said and "method" in said
+        return None
+    return said.get("id") if isinstance(said, dict) and "method" in said else None
 
 
 def _is_json_rpc_error(body: bytes) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -16,11 +17,12 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
-from mcp.types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+from mcp.types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse, RequestId
 from mcp.types import jsonrpc_message_adapter as messages
 
 from services.kit.telemetry.logs import get_logger
 from services.kit.text.printing import printable
+from services.mcp_executor.http_answers import too_large
 
 log = get_logger()
 # Lines in a row that answer nothing: words that are no message, notifications, requests of its own, answers to what
@@ -31,6 +33,8 @@ MOST_LOGGED: Final = 100
 LONGEST_LOGGED: Final = 500
 # For which a program may end by itself, and then by SIGTERM.
 STOP_S: Final = 2.0
+_HEAD_BYTES: Final = 1000
+_ID_FIRST: Final = re.compile(rb'\s*\{[^{}\[\]]*?"id"\s*:\s*"?([^",}\s]+)')
 Messages = MemoryObjectReceiveStream[SessionMessage | Exception]
 Sends = MemoryObjectSendStream[SessionMessage]
 
@@ -41,7 +45,8 @@ async def program(
 ) -> AsyncIterator[tuple[Messages, Sends]]:
     """Runs a program, and passes messages of at most so many bytes; what it has started ends with it. Raises OSError.
 
-    One that sends more, or on and on what nobody asked for, is read no further: for its callers it has hung up.
+    One that sends more, or on and on what nobody asked for, is read no further: for its callers it has hung up, but for
+    whom it has answered too much, who is told so.
     """
     process = await asyncio.create_subprocess_exec(
         *command,
@@ -56,7 +61,7 @@ async def program(
     given, asked = anyio.create_memory_object_stream[SessionMessage](0)
     unanswered = _Unanswered()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_read, server, process, said, unanswered)
+        tasks.start_soon(_read, server, process, said, unanswered, most_bytes)
         tasks.start_soon(_write, process, asked, said, unanswered)
         tasks.start_soon(_log, server, process)
         try:
@@ -74,21 +79,27 @@ class _Unanswered:
 
     def __init__(self) -> None:
         # As texts: some programs answer to those.
-        self._ids: set[str] = set()
+        self._ids: dict[str, RequestId] = {}
 
     def sent(self, message: JSONRPCMessage) -> None:
         """Notes what is asked, and what no more."""
         if isinstance(message, JSONRPCRequest):
-            self._ids.add(str(message.id))
+            self._ids[str(message.id)] = message.id
         elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
-            self._ids.discard(str((message.params or {}).get("requestId")))
+            self._ids.pop(str((message.params or {}).get("requestId")), None)
 
     def are_fewer_by(self, message: JSONRPCMessage) -> bool:
         """Whether a message answers one of them, which is then answered."""
         if not isinstance(message, JSONRPCResponse | JSONRPCError) or str(message.id) not in self._ids:
             return False
-        self._ids.remove(str(message.id))
+        del self._ids[str(message.id)]
         return True
+
+    def begun_by(self, head: bytes) -> RequestId | None:
+        """Returns which of them an answer is to that begins so; None where that can't be told."""
+        if found := _ID_FIRST.match(head):
+            return self._ids.get(found[1].decode("utf-8", "replace"))
+        return next(iter(self._ids.values())) if len(self._ids) == 1 and head.lstrip().startswith(b"{") else None
 
 
 async def _read(
@@ -96,6 +107,7 @@ async def _read(
     process: asyncio.subprocess.Process,
     said: MemoryObjectSendStream[SessionMessage | Exception],
     unanswered: _Unanswered,
+    most_bytes: int,
 ) -> None:
     unasked = 0
     with said, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -106,6 +118,9 @@ async def _read(
                 return
             except asyncio.LimitOverrunError:
                 log.warning("program sends more than a message may have", server=server)
+                asked = unanswered.begun_by(await _out(process.stdout).read(_HEAD_BYTES))
+                if asked is not None:
+                    await said.send(SessionMessage(messages.validate_json(too_large(asked, most_bytes))))
                 return
             unasked += 1
             try:

@@ -22,7 +22,7 @@ from services.kit.tools.executor import ToolRefused
 from services.kit.wire.tasks import detached
 from services.mcp_executor.accepted import Definition
 from services.mcp_executor.connection import AccessRefused, Connection, NoAnswer, NotHeard
-from services.mcp_executor.errors import CallFailed, OutcomeUnknown, ServerAway, ServerBusy, ToolChanged
+from services.mcp_executor.errors import AnswerNotRead, CallFailed, OutcomeUnknown, ServerAway, ServerBusy, ToolChanged
 from services.mcp_executor.exchange import CallersTokens
 from services.mcp_executor.http_answers import BoundedTransport, McpTransport
 from services.mcp_executor.metrics import CALL_DURATION, CALL_OUTCOMES, CALLS, TOOLS
@@ -267,7 +267,7 @@ class ToolServer:
             self._retire(next(iter(self._open.values())))
         try:
             yield found
-        except (AccessRefused, NoAnswer):
+        except (AccessRefused, AnswerNotRead, NoAnswer):
             self._retire(found)
             raise
         finally:

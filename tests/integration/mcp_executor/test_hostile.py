@@ -117,15 +117,15 @@ async def test_what_is_no_text_is_told_and_not_fetched(tmp_path: Path, keys: Key
         assert (answer.output.text, MessageToDict(answer.output.data)) == (told, {"count": 1})
 
 
-async def test_ten_megabytes_are_no_answer(tmp_path: Path, keys: KeyPair, odd: Odd) -> None:
+async def test_ten_megabytes_are_a_failure_of_the_call(tmp_path: Path, keys: KeyPair, odd: Odd) -> None:
     file = write_servers(tmp_path, url=odd.url, tools=ONLY_SEARCH)
     assert await accepted(file) == 0
     async with executing(file, keys) as executor:
         for content in (ImageContent(data=MEGABYTES, mime_type="image/png"), TextContent(text=MEGABYTES)):
             odd.result = CallToolResult(content=[content], structured_content={"count": 1})
-            with pytest.raises(grpc.aio.AioRpcError) as failed:
-                await executor.call("tickets_search", words="x")
-            assert failed.value.code() is grpc.StatusCode.UNAVAILABLE
+            answer = await executor.call("tickets_search", words="x")
+            assert (answer.error.reason, answer.error.retryable) == ("tool_failed", False)
+            assert "the answer is larger than 4,194,304 bytes" in answer.error.message
         many = [TextContent(text="x")] * 50_000
         odd.result = CallToolResult(content=list(many), structured_content={"count": 1})
         answer = await executor.call("tickets_search", words="x")

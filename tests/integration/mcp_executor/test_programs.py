@@ -17,7 +17,7 @@ from tests.integration.mcp_executor.conftest import Executor, accepted, executin
 ROOT = Path(__file__).parents[3]
 PROGRAM = [sys.executable, "-P", "-m", "tests.fixtures.odd_mcp"]
 TOOLS: dict[str, Any] = {
-    "search": {}, "flood": {}, "junk": {}, "storm": {}, "die": {"effect": "writes", "name": "note"},
+    "search": {}, "long_text": {}, "flood": {}, "junk": {}, "storm": {}, "die": {"effect": "writes", "name": "note"},
 }  # fmt: skip
 
 
@@ -49,6 +49,16 @@ async def test_a_program_that_says_too_much_is_read_no_further(tmp_path: Path, k
             # It has hung up, as far as its caller is concerned; that is no time-out.
             assert "no result within" not in await away(executor, tool, **arguments)
             assert found(await executor.call("tickets_search", words="login")) == ["Fix login"]
+
+
+async def test_an_answer_that_is_too_large_is_its_calls_failure(tmp_path: Path, keys: KeyPair) -> None:
+    file = await servers(tmp_path)
+    async with executing(file, keys, mcp_answer_bytes=50_000) as executor:
+        answer = await executor.call("tickets_long_text", length=100_000)
+        assert (answer.error.reason, "larger than 50,000 bytes" in answer.error.message) == ("tool_failed", True)
+        # The program begins anew for the next, which is heard.
+        assert (await executor.call("note", writes=True)).error.reason == "outcome_unknown"
+        assert found(await executor.call("tickets_search", words="login")) == ["Fix login"]
 
 
 async def test_words_that_are_no_message_are_passed_over(tmp_path: Path, keys: KeyPair) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import httpx2
+import json
+from collections.abc import AsyncIterator
 
-from services.mcp_executor.http_answers import McpTransport
+import httpx2
+import pytest
+
+from services.mcp_executor.http_answers import TOO_LARGE, McpTransport
 
 
 async def test_what_a_server_says_unasked_is_not_listened_to() -> None:
@@ -13,3 +17,45 @@ async def test_what_a_server_says_unasked_is_not_listened_to() -> None:
     answer = await transport.handle_async_request(httpx2.Request("GET", "https://tickets.example.com/mcp"))
     assert answer.status_code == 405
     await transport.aclose()
+
+
+class Parts(httpx2.AsyncByteStream):
+    """A body that comes in small parts."""
+
+    def __init__(self, body: bytes, size: int) -> None:
+        self._parts = [body[start : start + size] for start in range(0, len(body), size)]
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for part in self._parts:
+            yield part
+
+
+async def answered(kind: str, body: bytes, size: int) -> bytes:
+    """What is read of an answer, of whose messages none may be larger than 1,000 bytes."""
+    transport = McpTransport(1000)
+
+    def answer(_request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, headers={"content-type": kind}, stream=Parts(body, size))
+
+    transport._sending = httpx2.MockTransport(answer)  # type: ignore[assignment]
+    asked = {"jsonrpc": "2.0", "id": 3, "method": "tools/call"}
+    response = await transport.handle_async_request(httpx2.Request("POST", "https://x.example.com/mcp", json=asked))
+    return await response.aread()
+
+
+@pytest.mark.parametrize("size", [1, 3, 400, 100_000])
+@pytest.mark.parametrize("end", ["\n\n", "\r\n\r\n", "\r\r", "\n\r\n"])
+async def test_events_are_read_up_to_one_that_is_too_large(size: int, end: str) -> None:
+    events = [f"event: message\ndata: {'x' * 900}{end}".encode()] * 3
+    assert await answered("text/event-stream", b"".join(events), size) == b"".join(events)
+    large = f"data: {'x' * 1000}{end}".encode()
+    read = await answered("text/event-stream", events[0] + large + events[0], size)
+    before, _, said = read.rpartition(b"event: message\ndata: ")
+    error = json.loads(said)
+    assert (before.strip(), error["id"], error["error"]["code"]) == (events[0].strip(), 3, TOO_LARGE)
+
+
+async def test_a_message_that_is_too_large_is_said_to_be_so() -> None:
+    assert await answered("application/json", b"x" * 1000, 100) == b"x" * 1000
+    said = json.loads(await answered("application/json", b"x" * 1001, 100))
+    assert (said["id"], said["error"]["message"]) == (3, "the answer is larger than 1,000 bytes")
