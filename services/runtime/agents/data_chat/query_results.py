@@ -37,9 +37,23 @@ _ASKS_WHICH: Final = re.compile(
     re.IGNORECASE,
 )
 _SELECTED: Final = re.compile(r"\bselect\b(.*?)\bfrom\b", re.IGNORECASE | re.DOTALL)
-# Two words are the same in two languages by so many first letters (Temperatur), or consonants (presión, humedad).
+# Two words are the same in two languages by so many first letters (Temperatur).
 _ALIKE: Final = 5
-_CONSONANTS_ALIKE: Final = 3
+# What else is measured and is one thing, by how its words begin.
+_SAME: Final = (
+    ("pressure", "presión", "presion", "druck", "luftdruck"),
+    ("humid", "humedad", "feucht", "luftfeucht"),
+    ("speed", "velocidad", "veloc", "geschwindigkeit"),
+    ("price", "precio", "preis"),
+    ("cost", "coste", "costo", "kosten"),
+    ("voltage", "voltaje", "spannung"),
+    ("weight", "peso", "gewicht"),
+    ("height", "altura", "höhe"),
+    ("length", "longitud", "länge"),
+    ("amount", "importe", "betrag"),
+    ("quantity", "cantidad", "menge"),
+    ("salary", "salario", "gehalt"),
+)
 _MOST_NAMES: Final = 2000
 MOST_ROWS_TOLD: Final = 500
 
@@ -177,19 +191,9 @@ def _asked_for(asked: re.Match[str]) -> list[str]:
 
 
 def _speaks_of(shown: Iterable[str], thing: str) -> bool:
-    head, bones = thing.casefold()[:_ALIKE], _consonants(thing)
-    return any(
-        word.startswith(head) or (len(bones) == _CONSONANTS_ALIKE and bones == _consonants(word))
-        for text in shown
-        for word in re.findall(r"[^\W\d_]+", text.casefold())
-    )
-
-
-def _consonants(word: str) -> str:
-    """The first of a word that are not the same as the one before."""
-    return re.sub(
-        r"(.)\1+", r"\1", re.sub(r"[aeiouy\u00e1\u00e9\u00ed\u00f3\u00fa\u00e4\u00f6\u00fc]", "", word.casefold())
-    )[:_CONSONANTS_ALIKE]
+    thing = thing.casefold()
+    heads = (thing[:_ALIKE], *(head for heads in _SAME if thing.startswith(heads) for head in heads))
+    return any(word.startswith(heads) for text in shown for word in re.findall(r"[^\W\d_]+", text.casefold()))
 
 
 def _doubt(result: tools_pb2.ToolOutput, question: str) -> str:
