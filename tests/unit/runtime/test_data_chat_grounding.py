@@ -190,6 +190,25 @@ def test_a_number_is_said_in_many_ways(found: float, wording: str) -> None:
     assert not problems_of(wording, "How many?", [run])
 
 
+@pytest.mark.parametrize(
+    ("question", "found", "wording", "is_said"),
+    [
+        ("Do we really have 42 customers?", 42, "Yes, there are 42 customers.", True),
+        ("Do we really have 42 customers?", 42, "Yes, forty-two.", True),
+        ("Do we really have 42 customers?", 41, "No, there are 41 and not 42.", True),
+        ("Do we really have 42 customers?", 41, "Yes, there are 42 customers.", False),
+        ("Do we really have 42 customers?", 42, "No, there are none.", False),
+        ("How many of the 7 ships are at sea?", 5, "All 7 ships.", False),
+        ("How many of the 7 ships are at sea?", 5, "5 of the 7 ships.", True),
+    ],
+)
+def test_a_number_that_was_found_is_said_whatever_the_question_holds(
+    question: str, found: int, wording: str, is_said: bool
+) -> None:
+    run = run_of(tools_pb2.ToolOutput(table=table(count=[found])), question)
+    assert bool(problems_of(wording, question, [run])) is not is_said
+
+
 def test_an_answer_to_which_names_one_that_was_found() -> None:
     run = run_of(tools_pb2.ToolOutput(table=table(name=["Albatros"], max=[41.9])), "Which is the hottest?")
     assert not problems_of("Albatros, at 41.9.", "Which is the hottest?", [run])

@@ -165,7 +165,11 @@ def _leaves_out_the_number(
     # None and one have many words, and one of them is no other number.
     if not numbers or any(number is None or abs(number) <= 1 for number in numbers):
         return False
-    return all(each.kind != "number" for each in unsupported(wording, Material(texts=[question, "1"])))
+    # The question vouches for its words and for no number: one that asks whether there are 42 is answered by 42.
+    by_itself = Material(texts=["1"], labels=[question])
+    by_what_was_found = Material(rows=[[number for number in numbers if number is not None]], labels=[question])
+    stated = {each for each in unsupported(wording, by_itself, most=None) if each.kind == "number"}
+    return stated <= set(unsupported(wording, by_what_was_found, most=None))
 
 
 def _read_rows(table: table_pb2.Table, stated: frozenset[str]) -> Iterator[list[Value]]:
