@@ -1,9 +1,13 @@
-"""Results of nodes that a graph takes from its cache: the step is this run's own, and cost nothing."""
+"""Results of nodes that a graph takes from its cache: the step is this run's own, and cost nothing.
+
+What a node returns may rest on who asks (their store, tools that act for them), and its decision on the limits that its
+run is pinned to. So results are kept by caller and limits, beside LangGraph's own key; a replay has no cache.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 from uuid import uuid4
 
@@ -11,6 +15,8 @@ from langgraph.cache.base import BaseCache, FullKey, Namespace
 from opentelemetry import trace
 
 from services.kit.telemetry.tracing import trace_ids
+from services.runtime.hosted.session import current_session
+from services.runtime.routing.digest import policy_version
 from services.runtime.routing.recorder import DECISIONS, DecidedRecord, DecisionRecord, StepRecord
 
 CACHED: Final = "the node's result is from the graph's cache"
@@ -28,27 +34,37 @@ class StepCache(BaseCache[Writes]):
 
     def get(self, keys: Sequence[FullKey]) -> dict[FullKey, Writes]:
         """Returns what is kept, with records of this run's own."""
-        return {key: self._renewed(writes) for key, writes in self._cache.get(keys).items()}
+        own = _own(keys)
+        return {own[key]: self._renewed(writes) for key, writes in self._cache.get([*own]).items()} if own else {}
 
     async def aget(self, keys: Sequence[FullKey]) -> dict[FullKey, Writes]:
         """Returns what is kept, with records of this run's own."""
-        return {key: self._renewed(writes) for key, writes in (await self._cache.aget(keys)).items()}
+        own = _own(keys)
+        return (
+            {own[key]: self._renewed(writes) for key, writes in (await self._cache.aget([*own])).items()} if own else {}
+        )
 
     def set(self, pairs: Mapping[FullKey, tuple[Writes, int | None]]) -> None:
         """Keeps what nodes have written."""
-        self._cache.set({key: (self._kept(writes), ttl) for key, (writes, ttl) in pairs.items()})
+        if kept := self._pairs(pairs):
+            self._cache.set(kept)
 
     async def aset(self, pairs: Mapping[FullKey, tuple[Writes, int | None]]) -> None:
         """Keeps what nodes have written."""
-        await self._cache.aset({key: (self._kept(writes), ttl) for key, (writes, ttl) in pairs.items()})
+        if kept := self._pairs(pairs):
+            await self._cache.aset(kept)
 
     def clear(self, namespaces: Sequence[Namespace] | None = None) -> None:
-        """Forgets all, or what is of some namespaces."""
-        self._cache.clear(namespaces)
+        """Forgets all, or what this caller has of some namespaces."""
+        self._cache.clear(None if namespaces is None else _own_namespaces(namespaces))
 
     async def aclear(self, namespaces: Sequence[Namespace] | None = None) -> None:
-        """Forgets all, or what is of some namespaces."""
-        await self._cache.aclear(namespaces)
+        """Forgets all, or what this caller has of some namespaces."""
+        await self._cache.aclear(None if namespaces is None else _own_namespaces(namespaces))
+
+    def _pairs(self, pairs: Mapping[FullKey, tuple[Writes, int | None]]) -> dict[FullKey, tuple[Writes, int | None]]:
+        own = _own(pairs)
+        return {mine: (self._kept(pairs[key][0]), pairs[key][1]) for mine, key in own.items()}
 
     def _kept(self, writes: Writes) -> Writes:
         return [(channel, _without_cost(value) if channel == self._channel else value) for channel, value in writes]
@@ -77,3 +93,22 @@ def _without_cost(record: StepRecord) -> StepRecord:
     kept.pop("task", None)
     kept.pop("stored", None)
     return kept
+
+
+def _own(keys: Iterable[FullKey]) -> dict[FullKey, FullKey]:
+    """Returns keys as they are for this run, each with what it is for LangGraph; none where nothing may be kept."""
+    scope = _scope()
+    return {((*namespace, *scope), key): (namespace, key) for namespace, key in keys} if scope else {}
+
+
+def _own_namespaces(namespaces: Iterable[Namespace]) -> list[Namespace]:
+    scope = _scope()
+    return [(*namespace, *scope) for namespace in namespaces] if scope else []
+
+
+def _scope() -> tuple[str, ...]:
+    session = current_session()
+    if session is None or session.run is None or session.replayed is not None:
+        return ()
+    caller = session.run.caller
+    return caller.subject, *sorted(caller.roles), policy_version(session.limits)

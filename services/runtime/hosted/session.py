@@ -464,11 +464,13 @@ class CallbackHandler(BaseCallbackHandler):
         """Ends a call of a model, with its tokens."""
         del kwargs
         if begun := self._session.under_way(run_id):
-            given, made = _tokens(response)
+            given, made, cached = _tokens(response)
             if begun.asked and not given and not made:
                 given, made = _estimated_tokens(begun.asked, response)
                 begun.call["estimated"] = True
             begun.call["input_tokens"], begun.call["output_tokens"] = given, made
+            if cached:
+                begun.call["cached_tokens"] = cached
             self._session.finish(run_id, OK)
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
@@ -524,13 +526,15 @@ class CallbackHandler(BaseCallbackHandler):
         return begun
 
 
-def _tokens(response: LLMResult) -> tuple[int, int]:
-    given = made = 0
+def _tokens(response: LLMResult) -> tuple[int, int, int]:
+    """Returns tokens given and made, and how many of those given the endpoint had cached."""
+    given = made = cached = 0
     for generation in itertools.chain.from_iterable(response.generations):
         if isinstance(generation, ChatGeneration):
             usage = getattr(generation.message, "usage_metadata", None) or {}
             given, made = given + (usage.get("input_tokens") or 0), made + (usage.get("output_tokens") or 0)
-    return given, made
+            cached += (usage.get("input_token_details") or {}).get("cache_read") or 0
+    return given, made, min(cached, given)
 
 
 def _estimated_tokens(asked: Sequence[Any], response: LLMResult) -> tuple[int, int]:

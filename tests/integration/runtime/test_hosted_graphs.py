@@ -8,13 +8,15 @@ import operator
 import threading
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, TypedDict, cast
 
 import httpx
 import pytest
 import pytest_asyncio
 import signalbox
-from langchain_core.language_models import FakeListChatModel
+from langchain_core.language_models import FakeListChatModel, FakeMessagesListChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.messages.ai import UsageMetadata
 from langchain_core.runnables import RunnableConfig
 from langgraph.cache.memory import InMemoryCache
 from langgraph.checkpoint.memory import InMemorySaver
@@ -45,7 +47,7 @@ from services.runtime.routing.explaining import Explainer
 from services.runtime.routing.recorder import StepRecord
 from services.runtime.routing.redeciding import with_limits
 from services.runtime.routing.run_context import RunContext
-from tests.fixtures.hosted import FOLDER, HostedReplica, graph_alone, hosted_replica, loaded, output_of
+from tests.fixtures.hosted import CALLER, FOLDER, HostedReplica, graph_alone, hosted_replica, loaded, output_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -497,12 +499,12 @@ async def test_what_is_taken_from_a_cache_is_a_step_of_its_run_that_cost_nothing
             "ask", lambda state: "leave" if state["answers"] else "ask", ["leave", "ask"]
         )
 
-    # One cache of both, as a folder may have it.
+    # One cache of both, as a folder may have it; what was found for one caller is not told another.
     graphs = [loaded(words, answering(words).compile(cache=cache)) for words in ("well", "so")]
     runs = []
     async with hosted_replica(platform_dsn, *graphs) as replica:
-        for name in ("well", "well", "so"):
-            run = await replica.run(name, {"answers": []})
+        for name, caller in (("well", CALLER), ("well", CALLER), ("so", CALLER), ("well", Caller("28"))):
+            run = await replica.run(name, {"answers": []}, caller=caller)
             assert await replica.steps(run) == ["ask", "leave"], run.error
             [decision] = await replica.decisions(run)
             runs.append((output_of(run)["answers"], run.spend["model_calls"], decision))
@@ -510,10 +512,31 @@ async def test_what_is_taken_from_a_cache_is_a_step_of_its_run_that_cost_nothing
         (["well It is done."], 1),
         (["well It is done."], 0),
         (["so It is done."], 1),
+        (["well It is done."], 1),
     ]
-    assert len({decision["decision_id"] for _, _, decision in runs}) == 3
+    assert len({decision["decision_id"] for _, _, decision in runs}) == 4
     remarks = [decision["decided"].get("remark", "") for _, _, decision in runs]
-    assert ["from the graph's cache" in each for each in remarks] == [False, True, False]
+    assert ["from the graph's cache" in each for each in remarks] == [False, True, False, False]
+
+
+async def test_what_an_endpoint_had_cached_is_told_with_its_call(platform_dsn: str) -> None:
+    usage = {"input_tokens": 90, "output_tokens": 2, "total_tokens": 92, "input_token_details": {"cache_read": 80}}
+    said = AIMessage("It is done.", usage_metadata=cast(UsageMetadata, usage))
+
+    async def ask(state: Answers) -> dict[str, Any]:
+        del state
+        return {"answers": [(await FakeMessagesListChatModel(responses=[said]).ainvoke("?")).text]}
+
+    graph = StateGraph(Answers).add_node("ask", ask).add_edge(START, "ask")
+    async with hosted_replica(platform_dsn, loaded("cached", graph)) as replica:
+        run = await replica.run("cached", {"answers": []})
+        async with replica.pools.calls.connection() as connection:
+            cursor = await connection.execute(
+                "SELECT payload -> 'calls' FROM platform.run_events WHERE run_id = %s AND kind = 'node_completed'",
+                [run.run_id],
+            )
+            [[[call]]] = await cursor.fetchall()
+    assert (call["input_tokens"], call["cached_tokens"], call["output_tokens"]) == (90, 80, 2)
 
 
 async def test_state_that_nobody_could_read_again_is_refused_when_it_is_saved(replica: HostedReplica) -> None:
