@@ -8,7 +8,7 @@ starts anew: it is a change once nobody has had the recorded limits for a while,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence, Set
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -71,6 +71,13 @@ class LimitChange:
     reason: str
 
 
+@dataclass(frozen=True)
+class _Recorded:
+    digest: str
+    values: Mapping[str, Any]
+    is_seen: bool
+
+
 class LimitChanges:
     """What is written down, for who asks."""
 
@@ -113,7 +120,7 @@ class LimitRecord:
         async with self._pool.connection() as connection:
             cursor = await connection.execute(query("renew_limits"), self._names)
             rows = await cursor.fetchall()
-            if any(not is_recorded for _, is_recorded, _ in rows):
+            if any(not is_recorded for _, is_recorded, _ in rows) and self._news(*await self._known(connection)):
                 async with connection.transaction():
                     # Of replicas that start at the same time one is first.
                     await connection.execute("LOCK TABLE platform.limits_in_force IN SHARE ROW EXCLUSIVE MODE")
@@ -124,20 +131,34 @@ class LimitRecord:
                 LIMITS_CHANGED.labels(agent).set(changed_s)
 
     async def _record(self, connection: AsyncConnection[Any]) -> None:
-        cursor = await connection.execute(query("known_limits"), self._names)
-        recorded, known = dict[str, tuple[str, Mapping[str, Any], bool]](), set[tuple[str, str]]()
-        for agent, digest, values, is_recorded, is_seen in await cursor.fetchall():
-            known.add((agent, digest))
-            if is_recorded:
-                recorded[agent] = digest, values, is_seen
+        recorded, known = await self._known(connection)
         own_limits = self._own.values()
         given = [{"agent": own.agent, "limits_digest": own.digest, "limits": own.values} for own in own_limits]
         await connection.execute(query("enter_limits"), {"given": orjson.dumps(given).decode()})
-        for own in own_limits:
-            digest, values, is_seen = recorded.get(own.agent, ("", None, False))
-            if digest == own.digest or (is_seen and (own.agent, own.digest) in known):
-                continue
-            await self._change(connection, own, changed(own, values) if values is not None else [])
+        for own in self._news(recorded, known):
+            before = recorded.get(own.agent)
+            await self._change(connection, own, changed(own, before.values) if before is not None else [])
+
+    async def _known(self, connection: AsyncConnection[Any]) -> tuple[dict[str, _Recorded], set[tuple[str, str]]]:
+        """Returns the recorded limits by agent, and which were in force before."""
+        cursor = await connection.execute(query("known_limits"), self._names)
+        recorded, known = dict[str, _Recorded](), set[tuple[str, str]]()
+        for agent, digest, values, is_recorded, is_seen in await cursor.fetchall():
+            known.add((agent, digest))
+            if is_recorded:
+                recorded[agent] = _Recorded(digest, values, is_seen)
+        return recorded, known
+
+    def _news(self, recorded: Mapping[str, _Recorded], known: Set[tuple[str, str]]) -> list[LimitsInForce]:
+        """Returns which of these limits are a change: others than those recorded, and new or the only ones left."""
+        news = []
+        for own in self._own.values():
+            before = recorded.get(own.agent)
+            if before is None or (
+                before.digest != own.digest and not (before.is_seen and (own.agent, own.digest) in known)
+            ):
+                news.append(own)
+        return news
 
     async def _change(
         self, connection: AsyncConnection[Any], own: LimitsInForce, limits: Sequence[ChangedLimit]
