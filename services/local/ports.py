@@ -9,7 +9,6 @@ gRPC, Postgres), and may listen on it. Standard library only.
 from __future__ import annotations
 
 import socket
-import sys
 import weakref
 
 
@@ -32,10 +31,7 @@ class HeldPorts:
         except (OSError, OverflowError, ValueError):
             return address
         address = f"{address.rpartition(':')[0]}:{held.getsockname()[1]}"
-        if sys.platform == "linux":
-            self._sockets[address] = held
-        else:  # where a bound port is nobody else's, not even a server's that sets the option
-            held.close()
+        self._sockets[address] = held
         return address
 
 

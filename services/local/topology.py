@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -12,6 +13,7 @@ from urllib.parse import quote
 from services.kit.models.parameters import answers_by_default
 from services.kit.models.roles import DEFAULT_ROLE, ROLES
 from services.local.keys import DEVELOPMENT_AUDIENCE, DEVELOPMENT_ISSUER, DevelopmentKeys
+from services.local.ports import HeldPorts
 from services.local.processes import Program
 from services.local.settings import inherited_environment
 
@@ -110,12 +112,22 @@ class StackOptions:
     shutdown_grace_s: float = 10.0
 
 
+# An address to listen at that nobody can ask for.
+_ALL_HOSTS = ("", "0.0.0.0", "[::]")  # noqa: S104 - to tell it from others
+
+
 class Topology:
     """Makes the program of each service."""
 
     def __init__(self, options: StackOptions, keys: DevelopmentKeys) -> None:
         self._options = options
         self._keys = keys
+        self._ports = HeldPorts()
+
+    @cached_property
+    def _http_address(self) -> str:
+        """Where the first replica of the HTTP API listens, and where clients are told that tools of MCP are."""
+        return self._ports.hold(self._options.http_listen)
 
     def offline_model(self, vocabulary: Path | None) -> Program:
         """The stand-in for a model, told what the words of a world mean."""
@@ -247,10 +259,11 @@ class Topology:
 
     def http_api(self, number: int, gateway: str) -> Program:
         """One replica of the HTTP API, counted from 1."""
+        host, _, port = self._http_address.rpartition(":")
         env = {
-            "SIGNALBOX_LISTEN": self._options.http_listen if number == 1 else "127.0.0.1:0",
+            "SIGNALBOX_LISTEN": self._http_address if number == 1 else "127.0.0.1:0",
             "SIGNALBOX_GATEWAY_TARGET": target([gateway]),
-            "SIGNALBOX_MCP_URL": f"http://{self._options.http_listen}/mcp",
+            "SIGNALBOX_MCP_URL": f"http://{'127.0.0.1' if host in _ALL_HOSTS else host}:{port}/mcp",
         }
         return self._service(HTTP_API, env, name=numbered(HTTP_API, number))
 
