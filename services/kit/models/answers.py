@@ -114,12 +114,13 @@ def _one_by_one(call: dict[str, Any]) -> list[dict[str, Any]]:
     function = call["function"]
     if not str(function.get("name")).startswith("multi_tool_use."):
         return [call]
-    with suppress(ValueError, RecursionError, TypeError):
+    with suppress(ValueError, RecursionError, TypeError, AttributeError):
         given = function.get("arguments")
         inside = several(load_json(given) if isinstance(given, str) else given)
-        return [
-            _in_form({**each, "name": each["recipient_name"]}) for each in inside if each.get("recipient_name")
-        ] or [call]
+        names = [each.get("recipient_name") or each.get("name") for each in inside]
+        # Where one has no name the model is told, and none of the others is done as if it were all.
+        if all(isinstance(name, str) and name for name in names):
+            return [_in_form({**each, "name": name}) for each, name in zip(inside, names, strict=True)]
     return [call]
 
 

@@ -205,14 +205,36 @@ def test_a_name_that_means_no_tool_stays_for_whoever_tells_the_model(name: str) 
     assert made["tool_calls"][0]["function"]["name"] == name
 
 
-def test_calls_that_are_handed_in_as_one_of_several_are_several() -> None:
-    uses = [{"recipient_name": "functions.execute_db_query", "parameters": {"query": f"SELECT {n}"}} for n in (1, 2)]
+def handed_in_as_one(*uses: dict[str, Any]) -> list[tuple[str, str]]:
     function = {"name": "multi_tool_use.parallel", "arguments": json.dumps({"tool_uses": uses})}
     made = mended({"tool_calls": [{"id": "1", "function": function}]})["tool_calls"]
-    assert [(each["function"]["name"], json.loads(each["function"]["arguments"])["query"]) for each in made] == [
+    assert len({each["id"] for each in made}) == len(made)
+    return [(each["function"]["name"], each["function"]["arguments"]) for each in made]
+
+
+@pytest.mark.parametrize("key", ["recipient_name", "name"])
+def test_calls_that_are_handed_in_as_one_of_several_are_several(key: str) -> None:
+    first = {"recipient_name": "functions.execute_db_query", "parameters": {"query": "SELECT 1"}}
+    made = handed_in_as_one(first, {key: "execute_db_query", "parameters": {"query": "SELECT 2"}})
+    assert [(name, json.loads(arguments)["query"]) for name, arguments in made] == [
         ("execute_db_query", "SELECT 1"), ("execute_db_query", "SELECT 2"),
     ]  # fmt: skip
-    assert made[0]["id"] != made[1]["id"]
+
+
+def test_none_of_several_calls_is_lost_where_one_has_no_name() -> None:
+    first = {"recipient_name": "functions.execute_db_query", "parameters": {"query": "SELECT 1"}}
+    [(name, arguments)] = handed_in_as_one(first, {"parameters": {"query": "SELECT 2"}})
+    assert name == "multi_tool_use.parallel"
+    assert "SELECT 1" in arguments
+    assert "SELECT 2" in arguments
+
+
+@pytest.mark.parametrize("arguments", ["[]", "7", '"SELECT 1"', None, "{"])
+def test_several_calls_that_are_none_stay_what_the_model_called(arguments: object) -> None:
+    made = mended(
+        {"tool_calls": [{"id": "1", "function": {"name": "multi_tool_use.parallel", "arguments": arguments}}]}
+    )
+    assert [each["function"]["name"] for each in made["tool_calls"]] == ["multi_tool_use.parallel"]
 
 
 # In whatever way models write a call.
