@@ -85,6 +85,8 @@ READERS: dict[str, Callable[[str], object]] = {
     "fields": mend_fields,
     "a provider's words": lambda text: provider_words(text.encode(), "key"),
 }
+# For these it matters what the rest stands in.
+OPENED = ("a verdict", "an answer", "calls", "arguments", "a record")
 
 
 def seconds(read: Callable[[str], object], text: str) -> float:
@@ -97,7 +99,7 @@ def seconds(read: Callable[[str], object], text: str) -> float:
 @pytest.mark.parametrize("reader", READERS)
 def test_what_a_model_writes_takes_time_in_proportion(reader: str) -> None:
     read, worse = READERS[reader], []
-    for before in BEFORE:
+    for before in BEFORE if reader in OPENED else ("",):
         for repeated in REPEATED:
             half, whole = (before + repeated * (size // len(repeated)) + "x" for size in (SIZE // 2, SIZE))
             if seconds(read, whole) < JUDGED_S:
