@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, urlencode, urlsplit
 
 import jwt
 from starlette.requests import Request
@@ -121,7 +121,8 @@ class LoginEntrance:
         mode = request.headers.get("sec-fetch-mode", "navigate")
         if request.method in READING and mode == "navigate":
             return await self._begin(request, place_of(request))
-        return error_page(NotLoggedIn("There is no session, or it has ended."), has_entered=False, login=LOGIN)
+        ended = NotLoggedIn("There is no session, or it has ended.")
+        return error_page(ended, has_entered=False, login=_login_to(request))
 
     async def _log_in(self, request: Request) -> Response:
         """Begins a login that comes back to the page that led here, where it says which that is."""
@@ -247,6 +248,13 @@ def _bearer_of(token: str) -> TeamCaller:
     said = claims.get("exp")
     ends_at = float(said) if isinstance(said, int | float) else time.time() + ASSUMED_LIFE_S
     return TeamCaller(token, name_in(claims), ends_at, may_log_out=False)
+
+
+def _login_to(request: Request) -> str:
+    """Returns where to log in so as to come back to the page whose form this is, where the browser says which."""
+    origin, page = request.headers.get("origin", ""), request.headers.get("referer", "")
+    is_known = origin and page.startswith(f"{origin}/")
+    return f"{LOGIN}?{urlencode({'from': page.removeprefix(origin)})}" if is_known else LOGIN
 
 
 def _of_state(state: str) -> str:

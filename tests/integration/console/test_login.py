@@ -99,6 +99,20 @@ async def test_nothing_is_there_for_who_has_not_logged_in(console: TeamConsole, 
     assert gateway.calls == []
 
 
+async def test_who_sends_a_form_too_late_comes_back_to_its_page(console: TeamConsole) -> None:
+    place = f"/runs/{RUN_ID}?x=1"
+    async with console.stranger() as client:
+        sent = {"origin": console.base, "referer": f"{console.base}{place}"}
+        refused = await client.post(f"/runs/{RUN_ID}/cancel", headers=sent)
+        login = f"/login?{urlencode({'from': place})}"
+        assert (refused.status_code, f'href="{login}"' in refused.text) == (401, True)
+        back = await console.sent_back(client, "ann", f"{console.base}{login}")
+        assert (await client.get(back)).headers["location"] == place
+        client.cookies.clear()
+        elsewhere = await client.post("/new", headers={**sent, "referer": "https://evil.example/"})
+        assert 'href="/login"' in elsewhere.text
+
+
 @pytest.mark.parametrize("path", ["//evil.example/", "/%5Cevil.example/", "///evil.example", "/%2F/evil.example"])
 async def test_nobody_is_led_elsewhere_after_the_login(console: TeamConsole, path: str) -> None:
     async with console.stranger() as client:
