@@ -3,85 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
-from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Browser, Page
+from playwright.async_api import Browser
 
 from services.console.explanation_page.page import render_page
 from tests.fixtures.browser import async_browser
+from tests.fixtures.page_checks import LOOKS, NARROW, TOO_WIDE, UNSTYLED, WIDE, found_by_axe, opened, problems
 from tests.fixtures.walked_run import RUN_ID, explained
 from tests.integration.console.conftest import Console
 from tests.integration.console.every_page import addresses, fill
 from tests.integration.console.fake_gateway import FakeGateway
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
-TIMEOUT_MS = 120_000
-NARROW, WIDE = 400, 1280
-LOOKS = tuple(product((NARROW, WIDE), ("light", "dark")))
 # What a browser says of an answer that is an error, which the page says as well.
 EXPECTED = "Failed to load resource"
-OPEN_ALL = "document.querySelectorAll('details').forEach(each => { each.open = true; })"
-TOO_WIDE = "document.documentElement.scrollWidth > innerWidth"
-UNHEADED = (
-    "all => all.filter(each => getComputedStyle(each, '::before').content === 'none').map(each => each.outerHTML)"
-)
-# Words that a person reads as one, and that stand on two lines.
-BROKEN_WORDS = r"""() => {
-  const broken = [], texts = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
-  while (texts.nextNode()) {
-    const text = texts.currentNode, range = document.createRange();
-    if (!text.parentElement.checkVisibility() || text.parentElement.closest("pre")) continue;
-    for (const word of text.data.matchAll(/(?<!\S)\w{2,40}(?!\S)/g)) {
-      range.setStart(text, word.index);
-      range.setEnd(text, word.index + word[0].length);
-      if (new Set([...range.getClientRects()].map((each) => Math.round(each.top))).size > 1) broken.push(word[0]);
-    }
-  }
-  return broken;
-}"""
 
 
 @pytest.fixture
 async def browser() -> AsyncIterator[Browser]:
     async with async_browser() as started:
         yield started
-
-
-async def opened(browser: Browser, width: int, scheme: Any) -> Page:
-    """Opens an empty page."""
-    page = await browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    page.set_default_timeout(TIMEOUT_MS)
-    return page
-
-
-async def found_by_axe(page: Page, **options: Any) -> list[str]:
-    """Returns what is wrong with a page as it stands: the rule, where, and what was seen there."""
-    found = (await Axe().run(page, options={"resultTypes": ["violations"], **options})).response["violations"]
-    return [
-        f"{each['id']}: {node['target']} {node['html'][:120]} {node['failureSummary'].splitlines()[1:2]}"
-        for each in found
-        for node in each["nodes"]
-    ]
-
-
-async def problems(page: Page, width: int) -> list[str]:
-    """Returns what is wrong with a page, each in words."""
-    await page.evaluate(OPEN_ALL)
-    found = await found_by_axe(page)
-    if await page.locator("main h1").count() != 1:
-        found.append("it has no heading of its own")
-    if await page.evaluate(TOO_WIDE):
-        found.append("it is wider than the window")
-    if width == WIDE:
-        found += [f"a word is broken: {word}" for word in await page.evaluate(BROKEN_WORDS)]
-    else:  # no column has a heading there, so each value says what it is
-        values = page.locator(".stack td:not(:empty):not([colspan])")
-        found += [f"a value without its heading: {each}" for each in await values.evaluate_all(UNHEADED)]
-    return found
 
 
 @pytest.mark.parametrize(("width", "scheme"), LOOKS)
@@ -94,11 +38,7 @@ async def test_every_page_of_the_console(
     page.on("console", lambda said: complaints.append(said.text) if EXPECTED not in said.text else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     await page.goto(f"{console.base}/runs")
-    # It has no style, and of the browser's own colours axe takes the ground to be white.
-    wrong = [
-        f"before it is opened: {each}"
-        for each in await found_by_axe(page, rules={"color-contrast": {"enabled": False}})
-    ]
+    wrong = [f"before it is opened: {each}" for each in await found_by_axe(page, **UNSTYLED)]
     await page.goto(console.address)
     for address in addresses():
         await page.goto(f"{console.base}{address}")

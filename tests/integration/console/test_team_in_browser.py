@@ -12,12 +12,41 @@ from signalbox.v1 import runs_pb2
 from tests.fixtures.browser import async_browser
 from tests.fixtures.certificates import Authority
 from tests.fixtures.oidc_issuer import OidcIssuer
+from tests.fixtures.page_checks import UNSTYLED, found_by_axe
 from tests.fixtures.walked_run import RUN_ID, explained
 from tests.integration.console.fake_gateway import fake_gateway, serving
 from tests.integration.console.team import Team, credentials_of
 
 pytestmark = pytest.mark.browser
 TIMEOUT_MS = 60_000
+
+
+async def test_the_pages_of_login_and_logout(tmp_path: Path) -> None:
+    certificate = Authority(tmp_path).issue("console")
+    async with (
+        OidcIssuer().serving() as issuer,
+        serving(fake_gateway(explained()), credentials=credentials_of(certificate)) as port,
+        Team(tmp_path, certificate, port, issuer).console() as console,
+        async_browser() as browser,
+        await browser.new_context(ignore_https_errors=True) as context,
+    ):
+        context.set_default_timeout(TIMEOUT_MS)
+        page = await context.new_page()
+        await page.goto(f"{console.base}/callback?state=none")
+        await expect(page.get_by_role("heading")).to_have_text("You could not be logged in")
+        assert await found_by_axe(page, **UNSTYLED) == []
+        await page.goto(f"{console.base}/logged-out")
+        await expect(page.get_by_role("heading")).to_have_text("You are logged out")
+        assert await found_by_axe(page, **UNSTYLED) == []
+        await page.goto(f"{console.base}/new")
+        await page.get_by_label("Name").fill("ann")
+        await page.get_by_label("Name").press("Enter")
+        await expect(page.get_by_role("heading", name="New run")).to_be_visible()
+        await context.clear_cookies()
+        await page.locator("form.new").evaluate("form => form.submit()")
+        await expect(page.get_by_role("heading")).to_have_text("You are not logged in")
+        await expect(page.get_by_role("link", name="Log in")).to_have_attribute("href", "/login?from=%2Fnew")
+        assert await found_by_axe(page, **UNSTYLED) == []
 
 
 async def test_a_page_whose_session_has_ended_says_so_and_asks_no_more(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from signalbox.v1 import sast_pb2
@@ -15,6 +16,7 @@ from services.findings.investigation.summary import Judged, Summary
 from services.findings.sarif.outcome import Outcome, Verdict
 from services.findings.sarif.rules import Severity
 from tests.fixtures.browser import async_browser
+from tests.fixtures.page_checks import LOOKS, opened, problems
 
 SITE = "git@example.org:team/app.git"
 COMMIT = "c" * 40
@@ -53,6 +55,18 @@ def many(count: int) -> Summary:
             Judged(finding, Outcome(finding.fingerprint, verdict, None, f"Reason {number % 5}."), Severity.HIGH)
         )
     return Summary("app", COMMIT, tuple(judged), {})
+
+
+@pytest.mark.browser
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
+async def test_the_report_is_held_to_what_every_page_is(tmp_path: Path, width: int, scheme: Any) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(await render_report(many(30), SourceCode(SITE, COMMIT)))
+    async with async_browser() as browser:
+        page = await opened(browser, width, scheme)
+        await page.goto(file.as_uri())
+        assert await problems(page, width) == []
 
 
 @pytest.mark.browser
