@@ -28,10 +28,15 @@ RUN = runs_pb2.Run(
     output=runs_pb2.RunOutput(data_chat=data_chat_pb2.DataChatOutput(answer=ANSWER)),
 )
 
+TOLD = {
+    "GetRun": runs_pb2.GetRunResponse(run=RUN),
+    "ExplainRun": runs_pb2.ExplainRunResponse(run=runs_pb2.RunExplanation()),
+}
+
 
 async def called(arguments: Sequence[str], *, encoding: str = "utf-8", closed: str = "") -> tuple[int, bytes, bytes]:
     """The command as a process, called by a shell that closes a stream; its status, and what it printed."""
-    gateway = FakeGateway({"GetRun": runs_pb2.GetRunResponse(run=RUN)})
+    gateway = FakeGateway(TOLD)
     command = [sys.executable, "-m", "services.cli", *arguments]
     async with serving(gateway) as address, asyncio.timeout(120):
         env = {
@@ -51,7 +56,7 @@ async def piped(*arguments: str) -> tuple[int, bytes]:
     """The command as a process whose output nobody reads any more; its status, and what it says."""
     read, write = os.pipe()
     os.close(read)
-    gateway = FakeGateway({"GetRun": runs_pb2.GetRunResponse(run=RUN)})
+    gateway = FakeGateway(TOLD)
     async with serving(gateway) as address, asyncio.timeout(120):
         env = {**inherited_environment(), "SIGNALBOX_GATEWAY": address, "SIGNALBOX_TOKEN": "token"}
         process = await asyncio.create_subprocess_exec(
