@@ -33,7 +33,7 @@ from services.kit.confusion import Confusion
 # What a cell of a spreadsheet holds at most (https://support.microsoft.com/office/excel-specifications-and-limits).
 LONGEST_CELL: Final = 32_767
 CUT: Final = " …"
-OF_ANY: Final = "json, csv and xlsx are of any batch"
+OF_ANY: Final = "json, csv and xlsx can be written of any batch"
 # When a spreadsheet says that it was made: the same results are the same bytes.
 MADE: Final = datetime.datetime(1980, 1, 1, tzinfo=datetime.UTC)
 SHARES: Final = ("precision", "recall", "f1")
@@ -85,7 +85,7 @@ class JudgedItems:
     def by_source(self) -> dict[SourceCode, list[Judged]]:
         """The findings by where their code is. Raises CliError where the batch is of no findings."""
         if not self.items:
-            raise CliError("nothing of the batch is a finding that was judged", hint=OF_ANY, code=ExitCode.USAGE)
+            raise CliError("the batch has no finding that was judged", hint=OF_ANY, code=ExitCode.USAGE)
         by_source: dict[SourceCode, list[Judged]] = {}
         for each in self.items:
             by_source.setdefault(each.source, []).append(each.judged)
@@ -129,7 +129,7 @@ async def write_html(items: AsyncIterator[batches_pb2.BatchItem], path: Path, *,
     found = await _read(items)
     (source, judged), *others = found.by_source.items()
     if others:
-        told = f"the batch is of {len(others) + 1} repositories or commits, and a report is of one"
+        told = f"the batch is of {len(others) + 1} repositories or commits, and a report covers one"
         raise CliError(told, hint=f"sarif has a run for each; {OF_ANY}", code=ExitCode.USAGE)
     if not with_run_ids:
         judged = [replace(each, outcome=replace(each.outcome, run_id="")) for each in judged]

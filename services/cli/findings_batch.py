@@ -73,8 +73,8 @@ async def investigate_batch(
                         view.done(finding, outcome)
             except asyncio.CancelledError:
                 view.say(
-                    f"the batch goes on without you: `signalbox batches watch {batch.batch_id}` follows it, this "
-                    "command given again writes what it brings, "
+                    f"the batch goes on without you: `signalbox batches watch {batch.batch_id}` follows it, the same "
+                    "command given again writes its results, "
                     f"`signalbox batches cancel {batch.batch_id}` stops it"
                 )
                 raise

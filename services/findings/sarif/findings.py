@@ -132,7 +132,7 @@ def _at_places(
         unlocated = _no_code(location, place, paths)
         yield replace(whole, fingerprint=name, finding=finding, unlocated=unlocated, quoted=_quoted(location))
     if len(places) > MAX_JUDGED_PLACES:
-        more = f"The result flags {len(places) - MAX_JUDGED_PLACES} places more, which nobody looked at."
+        more = f"The result flags {len(places) - MAX_JUDGED_PLACES} more places, which were not examined."
         yield replace(whole, fingerprint=f"{fingerprint[:MAX_RESULT_FINGERPRINT]}@more", unlocated=more)
 
 

@@ -18,7 +18,7 @@ from services.kit.text.printing import printable
 
 # Of a limit that nobody set.
 DEFAULT = "default"
-A_MOMENT = "a date and time such as 2026-03-02T09:30, or what is past, such as 30m, 2h, 7d or yesterday"
+A_MOMENT = "a date and time such as 2026-03-02T09:30, or a time ago, such as 30m, 2h, 7d or yesterday"
 _PAST = re.compile(r"(\d{1,6})\s*([smhdw])")
 _SPANS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DAYS_AGO = {"today": 0, "yesterday": 1}

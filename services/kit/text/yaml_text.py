@@ -22,7 +22,7 @@ class Loader(yaml.SafeLoader):
             return super().construct_object(node, deep)
         except (ValueError, ArithmeticError, LookupError, AttributeError, TypeError) as error:
             raise yaml.constructor.ConstructorError(
-                None, None, f"this is no value of its kind: {error}", node.start_mark
+                None, None, f"this is not a valid value: {error}", node.start_mark
             ) from error
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:

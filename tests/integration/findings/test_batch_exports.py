@@ -127,7 +127,7 @@ async def test_findings_of_several_logs_are_told_apart(tmp_path: Path) -> None:
         found.add(each)
     assert found.scores is not None
     assert (found.scores.true_positives, found.scores.false_positives, found.scores.true_negatives) == (1, 1, 1)
-    with pytest.raises(CliError, match="2 repositories or commits, and a report is of one"):
+    with pytest.raises(CliError, match="2 repositories or commits, and a report covers one"):
         await write_html(exported(SEVERAL), tmp_path / "out.html", with_run_ids=True)
 
 
@@ -153,5 +153,5 @@ async def test_a_batch_without_findings_is_a_spreadsheet_and_no_log(tmp_path: Pa
     asked = runs_pb2.RunInput(data_chat=data_chat_pb2.DataChatInput(question="how many?"))
     other = batches_pb2.BatchItem(number=1, state=batches_pb2.BATCH_ITEM_STATE_SUCCEEDED, input=asked)
     await write_xlsx(exported((other,)), tmp_path / "out.xlsx", with_run_ids=True)
-    with pytest.raises(CliError, match="nothing of the batch is a finding"):
+    with pytest.raises(CliError, match="no finding that was judged"):
         await write_sarif(exported((other,)), tmp_path / "out.sarif", with_run_ids=True)

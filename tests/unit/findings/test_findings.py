@@ -364,7 +364,7 @@ def test_more_places_than_are_looked_at_leave_the_result_open() -> None:
     many["locations"] = [result(line)["locations"][0] for line in range(1, 40)]
     *looked_at, rest = read_results(log_of(many), ANYWHERE)
     assert len(looked_at) == len({each.fingerprint for each in looked_at}) == 20
-    assert "19 places more" in rest.unlocated
+    assert "19 more places" in rest.unlocated
 
 
 def test_a_younger_uuid_and_results_that_are_null(tmp_path: Path) -> None:
