@@ -6,11 +6,13 @@ run is pinned to. So results are kept by caller and limits, beside LangGraph's o
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 from uuid import uuid4
 
+import orjson
 from langgraph.cache.base import BaseCache, FullKey, Namespace
 from opentelemetry import trace
 
@@ -111,4 +113,6 @@ def _scope() -> tuple[str, ...]:
     if session is None or session.run is None or session.replayed is not None:
         return ()
     caller = session.run.caller
-    return caller.subject, *sorted(caller.roles), policy_version(session.limits)
+    who = [caller.subject, sorted(caller.roles), sorted(caller.claims.items()), policy_version(session.limits)]
+    # One word of letters and digits: some caches join namespaces to a key, and look them up by patterns.
+    return (hashlib.sha256(orjson.dumps(who)).hexdigest(),)

@@ -503,7 +503,8 @@ async def test_what_is_taken_from_a_cache_is_a_step_of_its_run_that_cost_nothing
     graphs = [loaded(words, answering(words).compile(cache=cache)) for words in ("well", "so")]
     runs = []
     async with hosted_replica(platform_dsn, *graphs) as replica:
-        for name, caller in (("well", CALLER), ("well", CALLER), ("so", CALLER), ("well", Caller("28"))):
+        others = Caller("28"), Caller("27", frozenset({"analyst"})), Caller("27", claims={"tenant": "a"})
+        for name, caller in (("well", CALLER), ("well", CALLER), ("so", CALLER), *(("well", each) for each in others)):
             run = await replica.run(name, {"answers": []}, caller=caller)
             assert await replica.steps(run) == ["ask", "leave"], run.error
             [decision] = await replica.decisions(run)
@@ -512,11 +513,11 @@ async def test_what_is_taken_from_a_cache_is_a_step_of_its_run_that_cost_nothing
         (["well It is done."], 1),
         (["well It is done."], 0),
         (["so It is done."], 1),
-        (["well It is done."], 1),
+        *[(["well It is done."], 1)] * 3,
     ]
-    assert len({decision["decision_id"] for _, _, decision in runs}) == 4
+    assert len({decision["decision_id"] for _, _, decision in runs}) == 6
     remarks = [decision["decided"].get("remark", "") for _, _, decision in runs]
-    assert ["from the graph's cache" in each for each in remarks] == [False, True, False, False]
+    assert ["from the graph's cache" in each for each in remarks] == [False, True, False, False, False, False]
 
 
 async def test_what_an_endpoint_had_cached_is_told_with_its_call(platform_dsn: str) -> None:
