@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict
 from typing import Any
 
 import orjson
@@ -123,7 +122,7 @@ async def continued(
     # The fields of a graph that was brought are its own, whatever they are called.
     spend = NOTHING_SPENT if hosted else state_values(source).get("spend") or NOTHING_SPENT
     cursor = connection.cursor(row_factory=dict_row)
-    parameters = {**spend, "run_id": run.run_id, "forked_from": orjson.dumps(asdict(forked_from)).decode()}
+    parameters = {**spend, "run_id": run.run_id, "forked_from": orjson.dumps(forked_from.stored).decode()}
     await cursor.execute(query("continue_run"), parameters)
     row_now = await cursor.fetchone()
     return RunRecord.of(row_now) if row_now else run

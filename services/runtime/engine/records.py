@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, NamedTuple, Self
@@ -145,6 +145,17 @@ class ForkedFrom:
     as_node: str = ""
     only_state: bool = False
 
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> Self:
+        """Returns it as it is stored, without what only a later release knows."""
+        known = {each.name for each in fields(cls)}
+        return cls(**{name: value for name, value in stored.items() if name in known})
+
+    @property
+    def stored(self) -> dict[str, Any]:
+        """As it is stored: without what is as by default, so that a release that lacks the field reads the rest."""
+        return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) != each.default}
+
     @property
     def changes(self) -> bool:
         """Whether the state, or what is to run next, is another than after that step."""
@@ -227,7 +238,7 @@ class RunRecord:
                 output_tokens=row["output_tokens"],
                 wall_time_s=row["wall_time_s"],
             ),
-            forked_from=ForkedFrom(**row["forked_from"]) if row["forked_from"] else None,
+            forked_from=ForkedFrom.of(row["forked_from"]) if row["forked_from"] else None,
             chunks_asked=row.get("chunks_asked", False),
             **{name: row[name] for name in (*same, *also, *kept, *times)},
         )

@@ -56,6 +56,13 @@ async def alone_after(step: int, update: dict[str, Any] | None = None, as_node: 
     return await graph.ainvoke(None, config)
 
 
+def test_a_fork_is_read_by_the_releases_beside_it() -> None:
+    fork = ForkedFrom("run", "checkpoint", 3, {"wanted": 0})
+    # What is as by default is not stored, so that a release that lacks the field reads the rest; one more is no fault.
+    assert fork.stored == {"run_id": "run", "checkpoint_id": "checkpoint", "step": 3, "update": {"wanted": 0}}
+    assert ForkedFrom.of({**fork.stored, "of_a_later_release": True}) == fork
+
+
 async def test_the_state_is_there_step_by_step(replica: HostedReplica) -> None:
     run = await replica.run("calculator", GIVEN)
     states = states_of(replica)
