@@ -105,6 +105,8 @@ class ThreadStore:
             try:
                 return await self._select(connection, caller, limit=limit, before=before, metadata=metadata)
             except QueryCanceled as error:
+                if not metadata:
+                    raise
                 # The database is there, and would take as long the next time.
                 raise InvalidRequest(_TOO_LONG) from error
 

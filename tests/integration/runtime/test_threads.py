@@ -21,6 +21,7 @@ from services.runtime.engine.threads import Fork, ThreadStore
 from services.runtime.errors import (
     AgentGone,
     CheckpointNotFound,
+    DatabaseAway,
     RolesLost,
     RunNotEnded,
     RunNotFound,
@@ -100,6 +101,9 @@ async def test_a_search_that_the_database_gives_up_is_not_asked_for_again(
     monkeypatch.setattr("services.runtime.engine.threads.query", lambda _: too_long)
     with pytest.raises(InvalidRequest, match="longer than the database allows"):
         await threads.select(OWNER, limit=10, metadata={"room": 1})
+    # Without metadata it is no fault of what was asked.
+    with pytest.raises(DatabaseAway):
+        await threads.select(OWNER, limit=10)
 
 
 async def test_a_busy_thread_refuses_on_any_replica(first: OwnerStore, second: OwnerStore) -> None:
