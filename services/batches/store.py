@@ -70,7 +70,6 @@ class BatchStore:
 
         Raises BatchTooLarge, TooManyBatches, BatchRequestReused.
         """
-        self._check_count(item_count)
         share = min(max_runs or self._limits.share, self._limits.share)
         parameters = {
             **_identity(caller), "batch_id": uuid7(), "request_id": request_id or None, "name": name,
@@ -82,6 +81,7 @@ class BatchStore:
                 if known["name"] != name:
                     raise BatchRequestReused(f"request id {request_id!r} was used for another batch; use a new one")
                 return await _counted(connection, known)
+            self._check_count(item_count)
             await self._check_room(connection, caller)
             created = await _one(connection, statement("create"), parameters)
             assert created is not None, "an insert returns its row"  # noqa: S101 - an invariant of the statement

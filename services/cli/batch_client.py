@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
 
 import grpc
@@ -71,7 +71,8 @@ class BatchClient:
                 add = batches_pb2.AddBatchItemsRequest(batch_id=batch.batch_id, first_number=first, items=part)
                 await self._call(self._stub.AddBatchItems, add)
         except _TooLarge:
-            await self.delete(batch.batch_id)
+            with suppress(CliError):  # what is wrong is that it is too large
+                await self.delete(batch.batch_id)
             raise
         start = batches_pb2.StartBatchRequest(batch_id=batch.batch_id, item_count=len(items))
         started: batches_pb2.Batch = (await self._call(self._stub.StartBatch, start)).batch
@@ -178,7 +179,10 @@ def uploading(terminal: Terminal) -> Iterator[None]:
     try:
         yield
     except asyncio.CancelledError:
-        told = "the batch is not started, and nothing of it runs: this command given again goes on with its upload"
+        told = (
+            "the batch may have started, or not: `signalbox batches list` tells; this command given again goes on with "
+            "its upload, or follows it"
+        )
         terminal.err.print(Text(told), soft_wrap=True)
         raise
 

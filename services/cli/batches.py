@@ -165,6 +165,9 @@ async def create(
     async with open_batches(connection) as batches:
         with uploading(terminal):
             batch = await batches.upload(items, name=name, max_runs=max_runs)
+        if batch.item_count != len(items):
+            told = f"batch {batch.batch_id} was cancelled with {batch.item_count} of these {len(items)} inputs uploaded"
+            raise CliError(told, hint="--name NAME makes another batch of them", code=ExitCode.REFUSED)
         terminal.err.print(Text(f"batch {batch.batch_id}: {len(items)} items"))
         if not watches:
             terminal.out.print(batch.batch_id, markup=False)
