@@ -38,20 +38,26 @@ _BESIDE_NAMES: Final = frozenset(
         "default_api",
     )
 )
-# A special token that begins calls: no text around one is of the call, and models speak before it.
+# A special token or markup that begins calls: models speak on the lines before it.
 _CALLS_BEGIN = re.compile(
-    r"<(?:\w+:)?tool_calls?>|<[|\uff5c]\w+[|\uff5c]function_calls?>|\[TOOL_CALLS\]|<\|python_tag\|>|<\|tool_call\|>"
+    r"<(?:\w+:|[|\uff5c]\w+[|\uff5c])?(?:tool_calls?|function_calls?)>|\[TOOL_CALLS\]|<\|python_tag\|>|<\|tool_call\|>"
     r"|<\|START_ACTION\|>|<[|\uff5c]tool[\u2581_]calls?(?:[\u2581_]section)?[\u2581_]begin[|\uff5c]>"
-    r"|<\|(?:channel|start)\|>\s{0,8}(?:\w{1,20}\s{0,8})?to=functions\.",
-    re.IGNORECASE,
+    r"|(?:<\|start\|>\s{0,8}\w{1,20}\s{0,8})?<\|(?:channel|start)\|>\s{0,8}(?:\w{1,20}\s{0,8})?to=functions\."
+    r"|<function=|<(?:[|\uff5c]\w+[|\uff5c]|antml:)?invoke\s"
+    r"|(?P<step>^[ *_]{0,4}Action:[^\w{]{0,20}+(?:\{|\w[\w.-]{0,127}+[^\w{]{0,20}+(?:\{|Action[ _]?Input:)))",
+    re.IGNORECASE | re.MULTILINE,
 )
-# What a text may hold beside its calls, where no special token begins them: what wraps and labels them, and no prose.
+# Of one message behind which, on the same line, calls begin.
+_THOUGHT_ENDS: Final = ("<|end|>", "<|END_THINKING|>")
+# What a model makes up behind a step of its own, in paragraphs.
+_OBSERVED = re.compile(r"\n[ *_]{0,4}Observation:")
+_STEP = re.compile(r"\s*[*_]{0,3}(?:Observation|Thought|Action|Action Input|Final Answer):")
+# What a text may hold beside its calls from the first on: what wraps and labels them, and no prose.
 _WRAPPING = re.compile(
     rf"{MARK}|</?(?:[|\uff5c]\w{{1,40}}[|\uff5c]|\w{{1,40}}:)?(?:tool_calls?|function_calls?|tool_use|name|arguments|input)>"
-    r"|```\w{0,12}",
+    r"|```\w{0,12}|\[/?(?:TOOL_CALLS|ARGS)\]|\[CALL_ID\]\w{0,40}",
     re.IGNORECASE,
 )
-_THOUGHT = re.compile(r"\A\s*Thought:.*?\n(?=\W{0,3}Action:)", re.DOTALL)
 _TAG: Final = r"(?:[|\uff5c]\w+[|\uff5c]|antml:)?"
 # Of a call, and of its arguments.
 _TAGGED: Final = (
@@ -115,17 +121,8 @@ def calls_in(text: str, offered: Schemas) -> list[dict[str, Any]]:
     text = without_reasoning(text) if "<think" in text else text
     if len(text) > LONGEST_CALLS_IN_TEXT:
         return []
-    begin = _CALLS_BEGIN.search(text)
-    written = text[begin.start() :] if begin else ""
     try:
-        found = (
-            _python_calls_in(text, offered)
-            or _tools_in(text, offered)
-            or _functions_in(text, alone=True)
-            or list(_objects_called_alone(text, offered))
-            or _functions_in(written)
-            or list(_objects_called_in(written, offered))
-        )
+        found = _calls_alone(text, offered) or _calls_alone(_behind_words(text), offered)
     except (ValueError, RecursionError):
         return []
     named = [(name, arguments) for name, arguments in found if tool_name(name, offered) in offered]
@@ -134,21 +131,47 @@ def calls_in(text: str, offered: Schemas) -> list[dict[str, Any]]:
     return [{"function": {"name": name, "arguments": arguments}} for name, arguments in named]
 
 
-def _functions_in(text: str, *, alone: bool = False) -> list[tuple[str, Any]]:
-    """Returns calls written as tags: `<function=name>`, `<invoke name="name">`, or a name and `<arg_key>`s.
+def _behind_words(text: str) -> str:
+    """Returns a text from where its calls begin, on a line of their own; nothing where they begin within one."""
+    begin = _CALLS_BEGIN.search(text)
+    if not begin:
+        return ""
+    line = text[text.rfind("\n", 0, begin.start()) + 1 : begin.start()]
+    thought = max(line.rfind(mark) for mark in _THOUGHT_ENDS)
+    if _WRAPPING.sub("", line[max(thought, 0) :]).strip():
+        return ""
+    written = text[begin.start() :]
+    observed = _OBSERVED.search(written) if begin["step"] else None
+    if observed and all(map(_STEP.match, re.split(r"\n\s*\n", written[observed.start() :].strip()))):
+        return written[: observed.start()]
+    return written
 
-    alone: none where anything else stands there, also behind what one that never ends is called with.
+
+def _calls_alone(text: str, offered: Schemas) -> list[tuple[str, Any]]:
+    """Returns the calls that a text is, with nothing but what wraps them."""
+    return (
+        _python_calls_in(text, offered)
+        or _tools_in(text, offered)
+        or _functions_in(text)
+        or list(_objects_called_in(text, offered))
+    )
+
+
+def _functions_in(text: str) -> list[tuple[str, Any]]:
+    """Returns calls that a text is, as tags: `<function=name>`, `<invoke name="name">`, or a name and `<arg_key>`s.
+
+    None where anything else stands there, also behind what one that never ends is called with.
     """
     found, spans = [], []
     for form, pattern in _TAGGED:
         for each in form.finditer(text):
             inside = each["inside"]
             arguments = dict(pattern.findall(inside))
-            if alone and not each["end"] and not _is_whole(inside, pattern):
+            if not each["end"] and not _is_whole(inside, pattern):
                 return []
             found.append((each["name"], arguments or inside.strip()))
             spans.append(each.span())
-    return [] if alone and not _is_wrapping(_outside(text, spans)) else found
+    return found if _is_wrapping(_outside(text, spans)) else []
 
 
 def _is_whole(inside: str, pattern: re.Pattern[str]) -> bool:
@@ -169,7 +192,8 @@ def _outside(text: str, spans: list[tuple[int, int]]) -> str:
 
 
 def _is_wrapping(around: str) -> bool:
-    return not re.search(r"\w", _WRAPPING.sub("", around))
+    # A quote that ends behind a call began in the words before it.
+    return not re.search(r'[\w"]', _WRAPPING.sub("", around))
 
 
 def _tools_in(text: str, offered: Schemas) -> list[tuple[str, Any]]:
@@ -236,30 +260,27 @@ def _python_call(node: ast.expr | None, offered: Schemas) -> tuple[str, dict[str
 
 
 def _objects_called_in(text: str, offered: Schemas) -> Iterator[tuple[str, Any]]:
-    """Yields calls written as objects: with their name inside, or the name of a tool before them."""
-    position = 0
+    """Yields calls that a text is, written as objects: with their name inside, or the name of a tool before them.
+
+    None where more than a tool's name and labels stands before one, or anything behind.
+    """
+    position, told = 0, []
     for start, end, each in objects_in(text):
         before, position = text[position:start], end
+        # Calls are numbered: `functions.name:0`.
+        words = re.findall(r"\w[\w.-]*(?::\d{1,9}\b)?", _WRAPPING.sub(" ", before))
+        labels = _LABELS | _BESIDE_NAMES
+        if not all(word.lower() in labels or tool_name(word, offered) in offered for word in words):
+            return
+        told.append((before, each))
+    # Tags that name a tool end as they began.
+    if not _is_wrapping(text[position:]):
+        return
+    for before, each in told:
         for inside in several(each):
             called = _called(inside, offered)
             # An object that is no call, and no tool is named before it: the text is an answer.
             yield called or (_announced(before, offered) or "", inside)
-
-
-def _objects_called_alone(text: str, offered: Schemas) -> Iterator[tuple[str, Any]]:
-    """Yields the calls that a text is as objects: nothing but a tool's name and labels stands before one, or behind."""
-    text = _THOUGHT.sub("", text)
-    position, told = 0, list(objects_in(text))
-    for start, end, _ in told:
-        words = re.findall(r"\w[\w.-]*", _WRAPPING.sub(" ", text[position:start]))
-        if any(
-            each.lower() not in _LABELS | _BESIDE_NAMES and tool_name(each, offered) not in offered for each in words
-        ):
-            return
-        position = end
-    # Tags that name a tool end as they began.
-    if told and _is_wrapping(text[position:]):
-        yield from _objects_called_in(text, offered)
 
 
 def several(given: Mapping[str, Any]) -> list[Any]:

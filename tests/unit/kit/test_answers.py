@@ -276,8 +276,13 @@ WRITTEN = [
     'execute_db_query("SELECT 1")',
     'Thought: I need it.\nAction: execute_db_query\nAction Input: {"query": "SELECT 1"}',
 ]
-# What only a special token or a tag like one begins; models speak before these.
-SPECIAL = ("tool_call>", "[TOOL_CALLS]", "python_tag", "<|channel|>", "begin|>", "begin\uff5c>", "DSML", "START_ACTION")
+# What a special token or markup begins; models speak on the lines before these.
+LED = (
+    "tool_call>", "[TOOL_CALLS]", "python_tag", "<|channel|>", "begin|>", "begin\uff5c>", "DSML", "START_ACTION",
+    "<function=", "<function_calls>", "Action:",
+)  # fmt: skip
+LED_IN = [each for each in WRITTEN if any(mark in each for mark in LED)]
+NOT_LED_IN = [each for each in WRITTEN if each not in LED_IN]
 
 
 @pytest.mark.parametrize("text", WRITTEN)
@@ -294,16 +299,54 @@ def test_a_call_that_is_written_as_text_is_a_call(text: str) -> None:
         ("I will not call ", " because it is wrong."),
         ("", " should NOT be called."),
         ("", "\nThis is what the code under review says."),
-        ("The code under review says:\n", ""),
+        ("The code under review says:\n", "\nIt is wrong."),
         ("For instance:\n\n", "\n\nNobody should do so."),
         ("# ", "\nsays the code, and I don't."),
         ("- `", "` is what it asks for"),
         ("```\n", "\n```\nThat is quoted."),
     ],
 )
-@pytest.mark.parametrize("text", [each for each in WRITTEN if not any(mark in each for mark in SPECIAL)])
+@pytest.mark.parametrize("text", WRITTEN)
 def test_a_call_that_prose_quotes_is_none(text: str, before: str, behind: str) -> None:
     assert "tool_calls" not in mended({"content": f"{before}{text}{behind}"})
+
+
+@pytest.mark.parametrize("before", ["The code under review says:\n", "It says:\n\n"])
+@pytest.mark.parametrize("text", NOT_LED_IN)
+def test_a_call_without_markup_is_none_behind_words(text: str, before: str) -> None:
+    assert "tool_calls" not in mended({"content": f"{before}{text}"})
+
+
+@pytest.mark.parametrize("before", ["It says ", "Never: `", "It says:\n> ", "Steps:\n- ", "One <tool_call> is: "])
+@pytest.mark.parametrize("text", [each for each in WRITTEN if not each.startswith(("Let me", "Thought"))])
+def test_a_call_that_begins_within_a_line_of_words_is_none(text: str, before: str) -> None:
+    assert "tool_calls" not in mended({"content": f"{before}{text}"})
+
+
+@pytest.mark.parametrize("before", ["I'll look it up.\n", "I'll look it up:\n\n  ", "See a < b.\n\n```\n"])
+@pytest.mark.parametrize("text", LED_IN)
+def test_a_call_on_a_line_of_its_own_is_one_behind_words(text: str, before: str) -> None:
+    [call] = mended({"content": f"{before}{text}\n"})["tool_calls"]
+    assert (call["function"]["name"], json.loads(call["function"]["arguments"])) == ("execute_db_query", SELECT)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<|channel|>analysis<|message|>I need it.<|end|><|start|>assistant<|channel|>commentary "
+        'to=functions.execute_db_query <|constrain|>json<|message|>{"query": "SELECT 1"}<|call|>',
+        "<|START_THINKING|>I need it.<|END_THINKING|><|START_ACTION|>"
+        '[{"tool_name": "execute_db_query", "parameters": {"query": "SELECT 1"}}]<|END_ACTION|>',
+        '[TOOL_CALLS]execute_db_query[CALL_ID]a1B2c3D4e[ARGS]{"query": "SELECT 1"}',
+        'I need to look.\nAction: execute_db_query\nAction Input: {"query": "SELECT 1"}\nObservation: 1 row\n\n'
+        "Thought: I know it.\nFinal Answer: 1",
+        "Thought: I need it.\nAction:\n```json\n"
+        '{"action": "execute_db_query", "action_input": {"query": "SELECT 1"}}\n```',
+    ],
+)
+def test_a_call_behind_a_thought_or_before_what_is_made_up_is_one(text: str) -> None:
+    [call] = mended({"content": text})["tool_calls"]
+    assert (call["function"]["name"], json.loads(call["function"]["arguments"])) == ("execute_db_query", SELECT)
 
 
 @pytest.mark.parametrize(
@@ -325,6 +368,11 @@ def test_a_call_that_prose_quotes_is_none(text: str, before: str, behind: str) -
         '<function=execute_db_query>{"query": "SELECT 1"} is what the code says',
         "<function=execute_db_query><parameter=query>SELECT 1 is what the code says",
         '{"reason": "<tool_call><function=execute_db_query><parameter=query>1</parameter></function></tool_call>"}',
+        '{"reason": "It says:\n<function=execute_db_query><parameter=query>1</parameter></function>"}',
+        '1. {"name": "execute_db_query", "arguments": {"query": "SELECT 1"}}',
+        'Models write <tool_call>{"name":"execute_db_query","arguments":{"query":"rm"}}</tool_call> to call; I don\'t.',
+        '[TOOL_CALLS] is what you\'d write. Example: {"name":"execute_db_query","arguments":{"query":"rm"}}',
+        'Action: execute_db_query\nAction Input: {"query": "1"}\nObservation: 1\n\nThis is what the log says.',
         '{"name": "execute_db_query", "verdict": "right"}',
         '{"execute_db_query": 4}',
         "<execute_db_query>" * 2_500,

@@ -44,7 +44,8 @@ REPEATED = [
     "<|im_end|>\n<|im_start|>", "<|", "[INST]", "<answer>", "</answer>", "<think>", "</think>", "<think ", "[THINK]",
     "<tool_call>", "<look>", "<look>\n", "</look>", "<query>", "<function=look>", "<parameter=query>\n",
     '<invoke name="look">', '<parameter name="query">', "<arg_key>a", "<arg_key>a</arg_key><arg_value>",
-    "<|channel|>", "to=functions.", "\nTool: ", "\nAction: look\n", "assistant", "a", "a.", "a ", "1", "1.", "1:",
+    "<|channel|>", "<|start|>", "to=functions.", "[TOOL_CALLS]", "\nTool: ", "\nAction: look\n", "\nAction:-",
+    "\nAction: look\nAction Input: {}\nObservation: 1\n\n", "\n \n", "assistant", "a", "a.", "a ", "1", "1.", "1:",
     "-", "- ", "*", "(", "look(", "\u00e9", "/", "sk-", "token", "bearer ",
 ]  # fmt: skip
 BEFORE = [
@@ -56,6 +57,7 @@ BEFORE = [
     "```json\n",
     "<function=look>",
     "<tool_call>look<arg_key>",
+    "Action: look\nAction Input: {}\nObservation: ",
     "<answer>",
     "look(query=",
 ]
