@@ -122,9 +122,16 @@ class _BoundedJson(_Bounded):
 
 
 class _BoundedEvents(_BoundedJson):
-    """Whole events, up to one that is too large, and what is said of that."""
+    """Whole events, up to where one or all of them are too large, and what is said of that."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for event in self._events():
+                yield event
+        except AnswerTooLarge:
+            yield b"event: message\ndata: " + self._instead + b"\n\n"
+
+    async def _events(self) -> AsyncIterator[bytes]:
         pending = bytearray()
         async for part in self._stream:
             start = max(0, len(pending) - 3)  # an end may be in two parts
@@ -134,8 +141,7 @@ class _BoundedEvents(_BoundedJson):
                 del pending[: len(event)]
                 yield event
             if len(pending) > self._most_bytes:
-                yield b"event: message\ndata: " + self._instead + b"\n\n"
-                return
+                raise AnswerTooLarge(f"an event is larger than {self._most_bytes:,} bytes")
         yield bytes(pending)
 
 

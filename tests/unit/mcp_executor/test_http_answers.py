@@ -55,6 +55,15 @@ async def test_events_are_read_up_to_one_that_is_too_large(size: int, end: str) 
     assert (before.strip(), error["id"], error["error"]["code"]) == (events[0].strip(), 3, TOO_LARGE)
 
 
+@pytest.mark.parametrize("size", [1, 400, 100_000])
+async def test_small_events_that_are_too_many_are_said_to_be_so(size: int) -> None:
+    event = b"event: message\ndata: " + b"x" * 78 + b"\n\n"
+    read = await answered("text/event-stream", event * 41, size)
+    before, _, said = read.rpartition(b"event: message\ndata: ")
+    error = json.loads(said)
+    assert (before, error["id"], error["error"]["code"]) == (event * (len(before) // len(event)), 3, TOO_LARGE)
+
+
 async def test_a_message_that_is_too_large_is_said_to_be_so() -> None:
     assert await answered("application/json", b"x" * 1000, 100) == b"x" * 1000
     said = json.loads(await answered("application/json", b"x" * 1001, 100))
