@@ -34,6 +34,7 @@ LONGEST_LOGGED: Final = 500
 # For which a program may end by itself, and then by SIGTERM.
 STOP_S: Final = 2.0
 _HEAD_BYTES: Final = 1000
+_KIND: Final = re.compile(rb'"(method|params|result|error)"\s*:')
 _ID_FIRST: Final = re.compile(rb'\s*\{[^{}\[\]]*?"id"\s*:\s*"?([^",}\s]+)')
 Messages = MemoryObjectReceiveStream[SessionMessage | Exception]
 Sends = MemoryObjectSendStream[SessionMessage]
@@ -96,7 +97,9 @@ class _Unanswered:
         return True
 
     def begun_by(self, head: bytes) -> RequestId | None:
-        """Returns which of them an answer is to that begins so; None where that can't be told."""
+        """Returns which of them a message answers that begins so; None where it answers none, or that can't be told."""
+        if (kind := _KIND.search(head)) and kind[1] in (b"method", b"params"):
+            return None  # the ids of a program's own requests are of its own count
         if found := _ID_FIRST.match(head):
             return self._ids.get(found[1].decode("utf-8", "replace"))
         return next(iter(self._ids.values())) if len(self._ids) == 1 and head.lstrip().startswith(b"{") else None
