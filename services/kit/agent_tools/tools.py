@@ -142,6 +142,7 @@ class AgentTools:
     async def events(self, run_id: str, after: int, metadata: Metadata) -> AsyncIterator[runs_pb2.RunEvent]:
         """Yields a run's events to its end or its question, past gateways that go away. Raises AioRpcError."""
         failing_since: float | None = None
+        answers = False
         while True:
             tried_at = time.monotonic()
             request = runs_pb2.WatchRunRequest(run_id=run_id, after_sequence=after)
@@ -152,16 +153,26 @@ class AgentTools:
                     yield response.event
             except grpc.aio.AioRpcError as error:
                 now = time.monotonic()
-                # A watch that has stood for long was no failure, though a quiet run told nothing meanwhile.
-                if failing_since is None or now - tried_at > self._recovery_s:
+                # A watch that has stood for long was no failure, though a quiet run told nothing meanwhile: unless
+                # nobody was there, and it was merely held.
+                if failing_since is None or (answers and now - tried_at > self._recovery_s):
                     failing_since = now
                 if error.code() not in _PASSING or now - failing_since > self._recovery_s:
                     raise
                 await asyncio.sleep(_RETRY_S)
+                answers = await self._answers(run_id, metadata)
             else:
                 return
             finally:
                 call.cancel()
+
+    async def _answers(self, run_id: str, metadata: Metadata) -> bool:
+        """Whether a gateway is there: a watch of a quiet run is not told from one that nobody has taken."""
+        try:
+            await self._call(self._runs.GetRun, runs_pb2.GetRunRequest(run_id=run_id), metadata)
+        except grpc.aio.AioRpcError:
+            return False
+        return True
 
     async def result(self, run_id: str, metadata: Metadata) -> CallToolResult:
         """Returns what a run came to, or what it asks. Raises AioRpcError."""

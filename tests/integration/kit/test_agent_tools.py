@@ -27,6 +27,7 @@ class Runs(runs_pb2_grpc.RunServiceServicer):
         self.creations_cut: list[grpc.StatusCode] = []
         # After how long a watch breaks off, and how.
         self.watches_cut: list[tuple[float, grpc.StatusCode]] = []
+        self.is_there = True
 
     async def CreateRun(self, request: runs_pb2.CreateRunRequest, context: Any) -> runs_pb2.CreateRunResponse:  # noqa: N802 - the proto's name
         """Fails once the run is there."""
@@ -43,6 +44,12 @@ class Runs(runs_pb2_grpc.RunServiceServicer):
             await context.abort(code)
         run = runs_pb2.Run(run_id="run-1", state=runs_pb2.RUN_STATE_SUCCEEDED)
         yield runs_pb2.WatchRunResponse(event=runs_pb2.RunEvent(sequence=9, run_ended=runs_pb2.RunEnded(run=run)))
+
+    async def GetRun(self, _request: Any, context: Any) -> runs_pb2.GetRunResponse:  # noqa: N802 - the proto's name
+        """Answers where the run's gateway is there."""
+        if not self.is_there:
+            await context.abort(UNAVAILABLE)
+        return runs_pb2.GetRunResponse(run=runs_pb2.Run(run_id="run-1"))
 
 
 class Agents(agents_pb2_grpc.AgentServiceServicer):
@@ -85,6 +92,13 @@ async def test_a_run_that_was_quiet_for_long_is_followed_past_a_gateway_that_goe
     runs.watches_cut = [(QUIET_S, grpc.StatusCode[code]), (0, UNAVAILABLE)]
     answer = await ask(tools)
     assert (answer.is_error, answer.structured_content["run_id"], runs.watches_cut) == (False, "run-1", [])
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_watches_that_are_held_by_nobody_have_not_stood(tools: AgentTools, runs: Runs, is_there: bool) -> None:
+    runs.is_there, runs.watches_cut = is_there, [(QUIET_S, UNAVAILABLE)] * 3
+    answer = await ask(tools)
+    assert (answer.is_error, len(runs.watches_cut)) == ((False, 0) if is_there else (True, 1))
 
 
 async def test_a_gateway_that_stays_away_is_not_waited_for_for_ever_and_the_run_is_named(
