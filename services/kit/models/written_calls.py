@@ -40,8 +40,9 @@ _BESIDE_NAMES: Final = frozenset(
 )
 # A special token or markup that begins calls: models speak on the lines before it.
 _CALLS_BEGIN = re.compile(
-    r"<(?:\w+:|[|\uff5c]\w+[|\uff5c])?(?:tool_calls?|function_calls?)>|\[TOOL_CALLS\]|<\|python_tag\|>|<\|tool_call\|>"
-    r"|<\|START_ACTION\|>|<[|\uff5c]tool[\u2581_]calls?(?:[\u2581_]section)?[\u2581_]begin[|\uff5c]>"
+    r"(?P<token>\[TOOL_CALLS\]|<\|python_tag\|>|<\|START_ACTION\|>"
+    r"|<[|\uff5c]tool[\u2581_]calls?(?:[\u2581_]section)?[\u2581_]begin[|\uff5c]>)"
+    r"|<(?:\w+:|[|\uff5c]\w+[|\uff5c])?(?:tool_calls?|function_calls?)>|<\|tool_call\|>"
     r"|(?:<\|start\|>\s{0,8}\w{1,20}\s{0,8})?<\|(?:channel|start)\|>\s{0,8}(?:\w{1,20}\s{0,8})?to=functions\."
     r"|<function=|<(?:[|\uff5c]\w+[|\uff5c]|antml:)?invoke\s"
     r"|(?P<step>^[ *_]{0,4}Action:[^\w{]{0,20}+(?:\{|\w[\w.-]{0,127}+[^\w{]{0,20}+(?:\{|Action[ _]?Input:)))",
@@ -49,6 +50,7 @@ _CALLS_BEGIN = re.compile(
 )
 # Of one message behind which, on the same line, calls begin.
 _THOUGHT_ENDS: Final = ("<|end|>", "<|END_THINKING|>")
+_SENTENCE_ENDS: Final = (".", "!", "?", ":", "\u2026", "\u3002")
 # What a model makes up behind a step of its own, in paragraphs.
 _OBSERVED = re.compile(r"\n[ *_]{0,4}Observation:")
 _STEP = re.compile(r"\s*[*_]{0,3}(?:Observation|Thought|Action|Action Input|Final Answer):")
@@ -132,13 +134,17 @@ def calls_in(text: str, offered: Schemas) -> list[dict[str, Any]]:
 
 
 def _behind_words(text: str) -> str:
-    """Returns a text from where its calls begin, on a line of their own; nothing where they begin within one."""
+    """Returns a text from where its calls begin, on a line of their own; nothing where they begin within one.
+
+    Templates write their special token right behind a sentence.
+    """
     begin = _CALLS_BEGIN.search(text)
     if not begin:
         return ""
     line = text[text.rfind("\n", 0, begin.start()) + 1 : begin.start()]
     thought = max(line.rfind(mark) for mark in _THOUGHT_ENDS)
-    if _WRAPPING.sub("", line[max(thought, 0) :]).strip():
+    told = begin["token"] and line.endswith(_SENTENCE_ENDS)
+    if not told and _WRAPPING.sub("", line[max(thought, 0) :]).strip():
         return ""
     written = text[begin.start() :]
     observed = _OBSERVED.search(written) if begin["step"] else None

@@ -337,6 +337,9 @@ def test_a_call_on_a_line_of_its_own_is_one_behind_words(text: str, before: str)
         'to=functions.execute_db_query <|constrain|>json<|message|>{"query": "SELECT 1"}<|call|>',
         "<|START_THINKING|>I need it.<|END_THINKING|><|START_ACTION|>"
         '[{"tool_name": "execute_db_query", "parameters": {"query": "SELECT 1"}}]<|END_ACTION|>',
+        "I'll look it up.<\uff5ctool\u2581calls\u2581begin\uff5c><\uff5ctool\u2581call\u2581begin\uff5c>function"
+        '<\uff5ctool\u2581sep\uff5c>execute_db_query\n```json\n{"query": "SELECT 1"}\n```',
+        'I will look:[TOOL_CALLS][{"name": "execute_db_query", "arguments": {"query": "SELECT 1"}}]',
         '[TOOL_CALLS]execute_db_query[CALL_ID]a1B2c3D4e[ARGS]{"query": "SELECT 1"}',
         'I need to look.\nAction: execute_db_query\nAction Input: {"query": "SELECT 1"}\nObservation: 1 row\n\n'
         "Thought: I know it.\nFinal Answer: 1",
