@@ -54,6 +54,12 @@ _SAME: Final = (
     ("quantity", "cantidad", "menge"),
     ("salary", "salario", "gehalt"),
 )
+# Amounts that stand for nothing to be looked up, in the languages that wordings are read in.
+_NONE_OR_ONE: Final = re.compile(
+    r"\b(?:0|1|no|not any|none|zero|nothing|one|a single|kein\w*|null|nichts|ein\w{0,2}|ning[uú]n\w*|nada|cero|un|un[oa])"
+    r"\b",
+    re.IGNORECASE,
+)
 _MOST_NAMES: Final = 2000
 MOST_ROWS_TOLD: Final = 500
 
@@ -109,8 +115,8 @@ def names_nothing(question: str, table: table_pb2.Table, sql_query: str) -> bool
 def problems_of(wording: str, question: str, runs: Sequence[QueryRun]) -> list[UnsupportedStatement]:
     """Returns what a wording states that stands neither in what was read nor in the question.
 
-    Where a question asks which, the wording has to name one that was found, and where a number is all that was found,
-    that: "none" states nothing, and is wrong.
+    Where a question asks which, the wording has to name one that was found; where another number is all that was found,
+    "none" and "one" are wrong, though they stand for nothing that could be looked up.
     """
     tables = _tables_of(runs)
     found = unsupported(wording, _material_of(tables, question))
@@ -162,13 +168,15 @@ def _leaves_out_the_number(
     wording: str, question: str, tables: Sequence[tuple[table_pb2.Table, frozenset[str]]]
 ) -> bool:
     numbers = [_number_alone(table) for table, _ in tables]
-    # None and one have many words, and one of them is no other number.
     if not numbers or any(number is None or abs(number) <= 1 for number in numbers):
         return False
     # The question vouches for its words and for no number: one that asks whether there are 42 is answered by 42.
     by_itself = Material(texts=["1"], labels=[question])
     by_what_was_found = Material(rows=[[number for number in numbers if number is not None]], labels=[question])
     stated = {each for each in unsupported(wording, by_itself, most=None) if each.kind == "number"}
+    # What says no amount at all is not wrong, and may say it in words of a language that is not read here.
+    if not stated and not _NONE_OR_ONE.search(wording):
+        return False
     return stated <= set(unsupported(wording, by_what_was_found, most=None))
 
 
