@@ -27,7 +27,9 @@ def common_beginning(names: Sequence[str]) -> str:
 
 def _words(path: tuple[str, ...], value: Any, fields: Mapping[str, Any], field: Any) -> Iterator[tuple[str, str]]:
     if isinstance(value, dict):
-        for name, inner in value.items():
+        # What a team named has no order of its own.
+        named = value.items() if all(name in fields for name in value) else sorted(value.items())
+        for name, inner in named:
             known = fields.get(name)
             within = known.message_type.fields_by_name if known is not None and known.message_type else {}
             yield from _words((*path, name.replace("_", " ") if known is not None else name), inner, within, known)

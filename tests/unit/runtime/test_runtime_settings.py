@@ -9,7 +9,7 @@ from services.runtime.settings import RuntimeSettings
 
 MISSPELT = [
     ("SIGNALBOX_RETENTION", '{"default": {"event_day": 7}}', "SIGNALBOX_RETENTION [default] [event_day]"),
-    ("SIGNALBOX_MODEL_PRICES", '{"m": {"input": 1, "output": 2, "cached": 1}}', "SIGNALBOX_MODEL_PRICES [m] [cached]"),
+    ("SIGNALBOX_MODEL_PRICES", '{"m": {"input": 1, "output": 2, "cache": 1}}', "SIGNALBOX_MODEL_PRICES [m] [cache]"),
 ]
 
 
