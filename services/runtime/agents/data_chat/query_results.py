@@ -56,8 +56,8 @@ _SAME: Final = (
 )
 # Amounts that stand for nothing to be looked up, in the languages that wordings are read in.
 _NONE_OR_ONE: Final = re.compile(
-    r"\b(?:0|1|no|not any|none|zero|nothing|one|a single|kein\w*|null|nichts|ein\w{0,2}|ning[uú]n\w*|nada|cero|un|un[oa])"
-    r"\b",
+    r"\b(?:0|1|no|not any|none|zero|nothing|one|a single|kein\w*|null|nichts|ein\w{0,2}|ning[uú]n\w*|nada|cero"
+    r"|un[oa]?)\b",
     re.IGNORECASE,
 )
 _MOST_NAMES: Final = 2000
