@@ -9,7 +9,8 @@ from typing import Final
 _PACKAGES: Final = {
     "anthropic": ("langchain_anthropic", "anthropic"),
     "bedrock_converse": ("langchain_aws", "bedrock"),
-    "google_genai": ("langchain_google_genai", "vertex"),
+    # Wants an older tenacity than the lock file has, so that there is no extra for it.
+    "google_genai": ("langchain_google_genai", ""),
     "azure_openai": ("langchain_openai", "azure"),
 }
 
