@@ -151,8 +151,8 @@ async def test_a_stream_without_an_end_is_read_no_further(tmp_path: Path, keys: 
     async with executing(file, keys, mcp_answer_bytes=20_000) as executor:
         assert found(await executor.call("tickets_search", words="login")) == ["Fix login"]
         tickets.instead = storms
-        code, told = await refusal(executor)
-        assert (code, "no result within" in told) == (grpc.StatusCode.UNAVAILABLE, False)
+        answer = await executor.call("tickets_search", words="login")
+        assert (answer.error.reason, "larger than 20,000 bytes" in answer.error.message) == ("tool_failed", True)
         tickets.instead = None
         assert found(await executor.call("tickets_search", words="login")) == ["Fix login"]
 
