@@ -48,8 +48,9 @@ class Speech:
 
     def _add(self, chunk: runs_pb2.TokenChunk) -> str:
         message = self._messages.setdefault(chunk.message_id, _Message(printable(chunk.node)))
-        added = (GAP if chunk.offset > message.length else "") + printable(chunk.text)
-        message.length = chunk.offset + len(chunk.text)
+        new = chunk.text[max(0, message.length - chunk.offset) :]  # who comes in the middle is told it once more
+        added = (GAP if chunk.offset > message.length else "") + printable(new)
+        message.length = max(message.length, chunk.offset + len(chunk.text))
         message.text = (message.text + added)[-MOST_CHARACTERS:]
         return added
 

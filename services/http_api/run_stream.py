@@ -1,7 +1,8 @@
 """A run as a stream of events: the platform's events and states, told in the modes of LangGraph's streams.
 
 What has a number, or the state of a step, can be told again by any replica: the id of an event says up to which event
-of the platform's, and up to which step's state, a reader has heard. What models say while they say it is told once.
+of the platform's, and up to which step's state, a reader has heard. What models are saying is told from the first word
+on to who comes in the middle, as far as the platform has it; the id says how much of it a reader has heard, too.
 
 `values` is the state after each step (of the platform's own agents, the output), `updates` what a step has changed of
 it, `messages-tuple` what models say, and messages that came whole.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence, Set
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
@@ -34,7 +36,9 @@ CANCELS: Final = f"{CANCEL_ON_DISCONNECT}=true"
 # Steps that are told of those that a reader has missed.
 MOST_MISSED_STEPS: Final = 100
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 2.0
-_EVENT_ID: Final = re.compile(r"(\d{1,18})\.(-?\d{1,9})")
+# Messages under way that the id of an event speaks of.
+MOST_UNDER_WAY: Final = 8
+_EVENT_ID: Final = re.compile(r"(\d{1,18})\.(-?\d{1,9})((?:\+[0-9a-f]{8}:\d{1,9})*)")
 _BEFORE_ALL: Final = -2
 _TYPES: Final = frozenset({"human", "ai", "system", "tool", "function", "chat", "remove"})
 _START: Final = "__start__"
@@ -42,15 +46,34 @@ _START: Final = "__start__"
 
 @dataclass
 class Position:
-    """How far a reader has heard: the platform's number of the last event, and the step of the last state."""
+    """How far a reader has heard: the platform's number of the last event, and the step of the last state.
+
+    `said` has the characters that were told of messages under way, by a digest of their ids, the latest last.
+    """
 
     sequence: int = 0
     step: int = _BEFORE_ALL
+    said: dict[str, int] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
         """As the id of an event."""
-        return f"{self.sequence}.{self.step}"
+        said = [f"+{digest}:{length}" for digest, length in list(self.said.items())[-MOST_UNDER_WAY:]]
+        return f"{self.sequence}.{self.step}{''.join(said)}"
+
+    def heard(self, message_id: str) -> int:
+        """Returns how many characters were told of a message under way."""
+        return self.said.get(_digest(message_id), 0)
+
+    def hears(self, message_id: str, length: int) -> None:
+        """Notes how many characters have been told of a message."""
+        digest = _digest(message_id)
+        self.said.pop(digest, None)
+        self.said[digest] = length
+
+
+def _digest(message_id: str) -> str:
+    return f"{zlib.crc32(message_id.encode()):08x}"
 
 
 def position_of(last_event_id: str) -> Position:
@@ -59,7 +82,8 @@ def position_of(last_event_id: str) -> Position:
         return Position()
     if not (found := _EVENT_ID.fullmatch(last_event_id)):
         raise Invalid("Last-Event-ID: is none of this server's; leave it out to hear all")
-    return Position(int(found[1]), int(found[2]))
+    said = (each.split(":") for each in found[3].split("+")[1:])
+    return Position(int(found[1]), int(found[2]), {digest: int(length) for digest, length in said})
 
 
 @dataclass(frozen=True)
@@ -89,15 +113,23 @@ class _Said:
 class _Told:
     """What has been told of messages in chunks. One whose chunks stand no more is told whole when its step ends."""
 
+    position: Position
     said: dict[str, _Said] = field(default_factory=dict)
 
     def chunk(self, chunk: runs_pb2.TokenChunk) -> str:
-        """Returns what of a chunk is new; nothing of a message that has gaps or was taken back."""
-        said = self.said.setdefault(chunk.message_id, _Said(chunk.node))
+        """Returns what of a chunk is new; nothing of a message that has gaps, was taken back or told whole."""
+        if (said := self.said.get(chunk.message_id)) is None:
+            said = self.said[chunk.message_id] = _Said(chunk.node, self.position.heard(chunk.message_id))
         told = said.length
         said.length = max(told, chunk.offset + len(chunk.text))
         said.stands = said.stands and chunk.offset <= told
+        if said.stands:
+            self.position.hears(chunk.message_id, said.length)
         return chunk.text[told - chunk.offset :] if said.stands else ""
+
+    def ends(self, message_id: str) -> None:
+        """Notes that a message is told whole: what comes of its chunks comes late."""
+        self.said[message_id] = _Said("", stands=False)
 
     def reset(self, node: str) -> None:
         """Takes back what a node, with the graph inside it, has said; without a node, what any has."""
@@ -135,7 +167,7 @@ class RunStream:
         self._position = position
         self._recovery_s = recovery_s
         self._skipping = after_question
-        self._told = _Told()
+        self._told = _Told(position)
         self._before: threads_pb2.ThreadState | None = None
         self._asked: runs_pb2.InputRequest | None = None
         self._failing_since: float | None = None
@@ -264,6 +296,7 @@ class RunStream:
             for part in parts[:-1]:
                 yield part
             self._position.step = state.checkpoint.step
+            self._position.said.clear()
             for part in self._group(parts[-1:]):
                 yield part
 
@@ -271,6 +304,7 @@ class RunStream:
         values = json_of(state.values)
         nodes = [node for node in (before.next_nodes if before else ()) if node != _START]
         found: list[Part] = []
+        changes = values
         if nodes and before is not None:
             changes = changed(json_of(before.values), values)
             by = ",".join(nodes)
@@ -282,6 +316,8 @@ class RunStream:
                 ]
             if self._has(UPDATES):
                 found.append(Part(UPDATES, {by: changes or None}))
+        for message in messages_in(changes):
+            self._told.ends(message["id"])
         if self._has(VALUES) and list(state.next_nodes) != [_START]:
             found.append(Part(VALUES, self._shown(values)))
         return found
@@ -348,7 +384,7 @@ class RunStream:
             "tool_call_chunks": [],
         }
         event = "|".join(("messages", *filter(None, outer.split("/"))))
-        return Part(event, [message, self._metadata(inner, None)]) if text else None
+        return self._part(event, [message, self._metadata(inner, None)]) if text else None
 
     def _metadata(self, node: str, step: int | None) -> dict[str, Any]:
         return {

@@ -15,7 +15,14 @@ from typing import Any, NamedTuple
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
-from services.kit.wire.event_kinds import RUN_ENDED, STATE_CHANGED, TOKEN_CHUNK, TOKENS_RESET
+from services.kit.wire.event_kinds import (
+    DECISION,
+    NODE_COMPLETED,
+    RUN_ENDED,
+    STATE_CHANGED,
+    TOKEN_CHUNK,
+    TOKENS_RESET,
+)
 from services.runtime.calls.token_chunks import DROPPED, LONGEST_CHUNK, RERUN
 from services.runtime.engine.claim import StepWritten, step_rows
 from services.runtime.engine.queries import query
@@ -27,6 +34,8 @@ QUEUE_LENGTH = 1000
 # Characters in chunks that a watcher has not taken yet; a chunk takes some besides its own.
 MOST_WAITING = 64_000
 CHUNK_WEIGHT = 100
+# Characters of messages under way that are kept of a run, weighed alike.
+MOST_UNDER_WAY = 32_000
 
 
 @dataclass(frozen=True)
@@ -72,6 +81,20 @@ class Event:
             return None
         return replace(self, payload={**before, "text": text})
 
+    @property
+    def end(self) -> int:
+        """Characters of a message up to the end of a chunk."""
+        payload = self.payload or {}
+        return int(payload["offset"]) + len(payload["text"])
+
+    def behind(self, length: int) -> Event | None:
+        """Returns what a chunk has of its message behind so many characters; None where that is nothing."""
+        payload = self.payload or {}
+        if (known := length - payload["offset"]) <= 0:
+            return self
+        text = payload["text"][known:]
+        return replace(self, payload={**payload, "offset": length, "text": text}) if text else None
+
     def question(self, run: RunRecord) -> InputRequest | None:
         """Returns the question that this event asked; a run may have asked others since, or have ended."""
         asked = (self.payload or {}).get("input_request")
@@ -100,6 +123,48 @@ def events_of_step(run_id: str, agent: str, step: StepWritten) -> list[Event]:
     return made
 
 
+class MessagesUnderWay:
+    """What models of a claimed run are saying, from the first word on, until the steps of their nodes end."""
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+        self._messages: dict[str, list[Event]] = {}
+        self._weight = 0
+
+    def chunks(self) -> list[Event]:
+        """Returns it as chunks, one message after the other."""
+        return list(itertools.chain.from_iterable(self._messages.values()))
+
+    def take(self, event: Event) -> None:
+        """Takes a chunk, or that some no longer stand. A message that becomes too long is not kept."""
+        payload = event.payload or {}
+        if event.kind == TOKENS_RESET:
+            self.forget(payload["node"])
+            return
+        message_id = payload["message_id"]
+        if payload["offset"] == 0:
+            self._messages[message_id] = []
+        if (said := self._messages.get(message_id)) is None:
+            return
+        if said and (longer := said[-1].with_next(event)):
+            said[-1] = longer
+            self._weight += len(payload["text"])
+        else:
+            said.append(event)
+            self._weight += _weight(event)
+        if self._weight > MOST_UNDER_WAY:
+            del self._messages[message_id]
+            self._weight = sum(map(_weight, self.chunks()))
+
+    def forget(self, node: str) -> None:
+        """Forgets what a node, with the graph inside it, has said; without a node, what any has."""
+        for message_id, [first, *_] in list(self._messages.items()):
+            of = (first.payload or {})["node"]
+            if not node or of == node or of.startswith(f"{node}/"):
+                del self._messages[message_id]
+        self._weight = sum(map(_weight, self.chunks()))
+
+
 class Watcher:
     """One who watches a run: the last event it has seen, and those that were handed to it since."""
 
@@ -108,6 +173,8 @@ class Watcher:
         self.chunks = chunks
         self._waiting = 0
         self._drops = False
+        # Of each message under way, how many characters were handed over.
+        self._told: dict[str, int] = {}
         self._events: deque[Event] = deque()
         self._behind = False
         self._news = asyncio.Event()
@@ -116,6 +183,7 @@ class Watcher:
 
     def push(self, event: Event) -> None:
         """Hands an event over; one that lags reads it from the database."""
+        self._told.clear()
         if len(self._events) < QUEUE_LENGTH:
             self._events.append(event)
             self._news.set()
@@ -123,15 +191,22 @@ class Watcher:
             self.look()
 
     def tell(self, chunk: Event) -> None:
-        """Hands a chunk over if it wants any; of one that is slow they become longer, and then fewer."""
+        """Hands a chunk over if it wants any, once; of one that is slow they become longer, and then fewer."""
         if not self.chunks:
             return
         if chunk.kind == TOKEN_CHUNK:
             if self._drops and self._waiting:
                 return
+            message_id = (chunk.payload or {})["message_id"]
+            # Some of it is told again where somebody else has come.
+            if not (untold := chunk.behind(self._told.get(message_id, 0))):
+                return
+            chunk, self._told[message_id] = untold, chunk.end
             self._drops = self._waiting > MOST_WAITING
             if self._drops:
                 chunk = reset_event(chunk.run_id, DROPPED)
+        if chunk.kind == TOKENS_RESET:
+            self._told.clear()
         if self._events and (longer := self._events[-1].with_next(chunk)):
             self._waiting -= _weight(self._events.pop())
             chunk = longer
@@ -141,6 +216,7 @@ class Watcher:
 
     def look(self) -> None:
         """Has it read the database."""
+        self._told.clear()
         self._behind = True
         self._news.set()
 
@@ -194,6 +270,8 @@ class EventStream:
         self._asked_elsewhere: dict[str, int] = {}
         self.asks = 0
         self._asked_presently: set[str] = set()
+        # Of runs that are executed here.
+        self._under_way: dict[str, MessagesUnderWay] = {}
         self.on_chunk: Callable[[int, Event], None] = lambda _epoch, _chunk: None
 
     def asked_presently(self, run_id: str) -> None:
@@ -201,9 +279,12 @@ class EventStream:
         self._asked_presently.add(run_id)
 
     def asked_elsewhere(self, run_id: str) -> None:
-        """Notes that somebody at another replica asks for a run's chunks."""
+        """Notes that somebody at another replica asks for a run's chunks, and tells them what is being said."""
         self.asks += 1
         self._asked_elsewhere[run_id] = self.asks
+        if messages := self._under_way.get(run_id):
+            for chunk in messages.chunks():
+                self.on_chunk(messages.epoch, chunk)
 
     def unasked_elsewhere(self, run_ids: Iterable[str], asks: int) -> None:
         """Notes that nobody at another replica asked for the chunks of some runs, as of so many asks."""
@@ -218,6 +299,11 @@ class EventStream:
 
     def tell(self, epoch: int, chunk: Event) -> None:
         """Hands a chunk of a run that is executed here, by the claim of that epoch, to all who ask for it."""
+        if chunk.run_id in self._executing:
+            messages = self._under_way.get(chunk.run_id)
+            if messages is None or messages.epoch != epoch:
+                messages = self._under_way[chunk.run_id] = MessagesUnderWay(epoch)
+            messages.take(chunk)
         self.tell_here(chunk)
         if chunk.run_id in self._asked_elsewhere:
             self.on_chunk(epoch, chunk)
@@ -234,6 +320,9 @@ class EventStream:
     def publish(self, events: Sequence[Event]) -> None:
         """Hands committed events to the watchers on this replica."""
         for event in events:
+            messages = self._under_way.get(event.run_id)
+            if messages and event.kind in (DECISION, NODE_COMPLETED):
+                messages.forget((event.decision or event.payload or {})["node"])
             for watcher in self._watchers.get(event.run_id, ()):
                 watcher.push(event)
 
@@ -247,6 +336,7 @@ class EventStream:
         self._executing.discard(run_id)
         self._asked_elsewhere.pop(run_id, None)
         self._asked_presently.discard(run_id)
+        self._under_way.pop(run_id, None)
         self._hand_on(run_id)
 
     def look(self, run_ids: Iterable[str]) -> None:
@@ -301,6 +391,9 @@ class EventStream:
         self._watchers[run_id].add(watcher)
         self._asked_presently.discard(run_id)
         self._note(run_id)
+        if messages := self._under_way.get(run_id):
+            for chunk in messages.chunks():
+                watcher.tell(chunk)
         try:
             yield watcher
         finally:

@@ -88,7 +88,8 @@ class Watches:
             self._registered.clear()
             self._anew = False
         wanted = {run_id: each.chunks for run_id, each in changes.items() if each.news}
-        added = {run_id: chunks for run_id, chunks in wanted.items() if self._registered.get(run_id) is not chunks}
+        # Of chunks, too, who comes to others is told what is being said.
+        added = {run_id: chunks for run_id, chunks in wanted.items() if chunks or self._registered.get(run_id, True)}
         gone = [run_id for run_id in changes if run_id not in wanted and run_id in self._registered]
         if gone:
             await self._execute("unwatch_runs", gone)

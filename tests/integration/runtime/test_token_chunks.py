@@ -212,6 +212,28 @@ async def test_who_begins_to_watch_elsewhere_hears_the_calls_that_begin_then(pla
         assert "".join(WORDS).startswith(text)
 
 
+async def test_who_comes_in_the_middle_of_a_message_is_told_it_from_its_first_word(platform_dsn: str) -> None:
+    gate, heard = asyncio.Event(), asyncio.Event()
+    builder = speaking(Trickle(gates=[gate]))
+    async with (
+        hosted_replica(platform_dsn, loaded("speaker", builder)) as here,
+        hosted_replica(platform_dsn, loaded("speaker", builder), runs=0) as elsewhere,
+    ):
+        run = await here.create("speaker", {"messages": ["Go."]}, chunks=True)
+        watching = [asyncio.create_task(told(here, run, opens=heard, fresh=True))]
+        await asyncio.wait_for(heard.wait(), TIMEOUT_S)
+        # Two of them at the other replica, one after the other: the second asks for what the first was told.
+        for replica in (here, elsewhere, elsewhere):
+            joined = asyncio.Event()
+            watching.append(asyncio.create_task(told(replica, run, opens=joined)))
+            await asyncio.wait_for(joined.wait(), TIMEOUT_S)
+        gate.set()
+        for events in await asyncio.gather(*watching):
+            [(node, text)] = said(events)
+            assert node == "speak"
+            assert text in ("".join(WORDS), "".join(WORDS[:2]))  # the rest may come behind the end, elsewhere
+
+
 async def test_what_no_longer_stands_is_told_though_chunks_are_left_out(
     platform_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

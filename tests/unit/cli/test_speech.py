@@ -42,6 +42,12 @@ def test_what_was_left_out_is_seen() -> None:
     assert speech.text == "a … z"
 
 
+def test_what_is_told_once_more_is_shown_once() -> None:
+    speech = Speech()
+    assert [speech.take(event) for event in (chunk("Good "), chunk("Good d"), chunk("ay.", 6))] == ["Good ", "d", "ay."]
+    assert speech.text == "Good day."
+
+
 def test_nothing_that_a_model_says_steers_the_terminal() -> None:
     shown = io.StringIO()
     with Spinner(Console(file=shown, force_terminal=True, width=60, height=8)) as spinner:

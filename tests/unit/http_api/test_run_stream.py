@@ -111,6 +111,31 @@ async def test_a_message_whose_chunks_stand_no_more_is_told_whole(
     assert said(parts) == expected
 
 
+async def test_who_comes_in_the_middle_of_a_message_hears_it_from_its_first_word_and_goes_on_behind_any() -> None:
+    node = runs_pb2.NodeCompleted(node="model")
+    begun, done = (runs_pb2.RunEvent(sequence=number, node_completed=node) for number in (1, 2))
+    states = [state(0, following=["model"]), state(1, "Hello there you"), state(1, "Hello there you")]
+    words = [chunk("Hello "), chunk("there ", 6)]
+    # What others have heard comes once more where somebody joins.
+    parts = await told(
+        stream(FakeCaller([begun, *words, *words, chunk("you", 12), done, ended()], states=states), MESSAGES)
+    )
+    assert said(parts) == [(WORDS, "Hello "), (WORDS, "there "), (WORDS, "you")]
+    heard = next(part.id for part in parts if part.event == "messages" and part.data[0]["content"] == "there ")
+    assert position_of(heard).id == heard
+    states = [state(0, following=["model"]), state(1, "Hello there you"), state(1, "Hello there you")]
+    caller = FakeCaller([begun, chunk("Hello there "), chunk("you", 12), done, ended()], states=states)
+    assert said(await told(stream(caller, MESSAGES, position=position_of(heard)))) == [(WORDS, "you")]
+
+
+async def test_chunks_that_come_behind_the_whole_message_are_not_told() -> None:
+    node = runs_pb2.NodeCompleted(node="model")
+    begun, done = (runs_pb2.RunEvent(sequence=number, node_completed=node) for number in (1, 2))
+    states = [state(0, following=["model"]), state(1, "Hello there"), state(1, "Hello there")]
+    caller = FakeCaller([begun, done, chunk("Hello "), chunk("there", 6), ended()], states=states)
+    assert said(await told(stream(caller, MESSAGES))) == [WHOLE]
+
+
 async def test_who_has_not_heard_how_a_run_failed_hears_it() -> None:
     output = runs_pb2.RunOutput()
     output.data_chat.answer = "half"
