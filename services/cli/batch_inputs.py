@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from google.protobuf.json_format import ParseDict, ParseError
-from signalbox.v1 import batches_pb2, hosted_pb2, runs_pb2
+from signalbox.v1 import batches_pb2, runs_pb2
 
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
-from services.cli.input_file import STANDARD_INPUT, parse_input
+from services.cli.input_file import STANDARD_INPUT, graph_input, parse_input
 from services.kit.wire.input_schema import agents_known
 
 # More than a batch may have anywhere, and as much as a machine can hold.
@@ -49,10 +48,7 @@ def _input(agent: str, line: str, place: str) -> runs_pb2.RunInput:
         return parse_input(agent, line, place)
     if not isinstance(document, dict):
         raise CliError(f"{place} holds no object", code=ExitCode.USAGE)
-    try:
-        return runs_pb2.RunInput(graph=ParseDict({"agent": agent, "input": document}, hosted_pb2.GraphInput()))
-    except ParseError as error:
-        raise CliError(f"{place} is no input: {error}", code=ExitCode.USAGE) from error
+    return graph_input(agent, document, place)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import orjson
 import yaml
+from google.protobuf import struct_pb2
 from google.protobuf.json_format import ParseDict, ParseError
-from signalbox.v1 import runs_pb2
+from signalbox.v1 import hosted_pb2, runs_pb2
 
 from services.cli.client import MAX_MESSAGE_BYTES
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
 from services.kit.text.yaml_text import Loader, parse_yaml
+from services.kit.wire.carried_json import NotCarriedError, check_carried
 from services.kit.wire.input_schema import schema_of
 
 STANDARD_INPUT = Path("-")
@@ -65,6 +67,28 @@ def parse_input(agent: str, text: str, place: str) -> runs_pb2.RunInput:
         return ParseDict({agent: document}, runs_pb2.RunInput())
     except ParseError as error:
         raise _wrong(place, f"is no input of {agent}: {error}", agent) from error
+
+
+def graph_input(
+    agent: str, document: Mapping[str, Any], place: str, *, context: Mapping[str, Any] | None = None
+) -> runs_pb2.RunInput:
+    """The input of a hosted graph, whose own schema the platform checks it by. Raises CliError."""
+    asked = hosted_pb2.GraphInput(agent=agent, input=struct_of(document, place))
+    if context is not None:
+        asked.context.CopyFrom(struct_of(context, "the context"))
+    return runs_pb2.RunInput(graph=asked)
+
+
+def struct_of(document: Mapping[str, Any], place: str) -> struct_pb2.Struct:
+    """An object in a message. Raises CliError for what would not arrive as it is."""
+    struct = struct_pb2.Struct()
+    try:
+        check_carried(document)
+    except NotCarriedError as error:
+        hint = "write what JSON has: texts, numbers, lists and objects"
+        raise CliError(f"{place} can't be sent: it {error}", hint=hint, code=ExitCode.USAGE) from error
+    struct.update(document)
+    return struct
 
 
 def read_document(path: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import typer
 from google.protobuf.json_format import MessageToDict
-from signalbox.v1 import agents_pb2, hosted_pb2, runs_pb2
+from signalbox.v1 import agents_pb2, runs_pb2
 
 from services.cli import render
 from services.cli.client import Connection, GatewayClient, open_gateway
@@ -103,13 +103,10 @@ class Assignment:
         )
 
     def _graph_input(self, input_file: Path) -> runs_pb2.RunInput:
-        from services.cli.input_file import read_document  # as above
+        from services.cli.input_file import graph_input, read_document  # as above
 
-        asked = hosted_pb2.GraphInput(agent=self.agent)
-        asked.input.update(read_document(input_file))
-        if self.context_file:
-            asked.context.update(read_document(self.context_file))
-        return runs_pb2.RunInput(graph=asked)
+        beside = read_document(self.context_file) if self.context_file else None
+        return graph_input(self.agent, read_document(input_file), str(input_file), context=beside)
 
 
 async def print_schema(connection: Connection, agent: str, terminal: Terminal) -> ExitCode:

@@ -8,12 +8,10 @@ from uuid import uuid4
 
 import typer
 from google.protobuf import struct_pb2
-from google.protobuf.json_format import ParseDict, ParseError
 from rich.text import Text
 from signalbox.v1 import threads_pb2
 
 from services.cli.client import Connection, open_gateway
-from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
 from services.cli.invocation import As, AsJson, Roles, RunId, terminal
 from services.cli.run_names import run_id_of
@@ -97,11 +95,6 @@ async def fork(
 
 
 def _struct(path: Path) -> struct_pb2.Struct:
-    from services.cli.input_file import read_document  # with YAML and JSON schemas, as in `run`
+    from services.cli.input_file import read_document, struct_of  # with YAML and JSON schemas, as in `run`
 
-    try:
-        return ParseDict(read_document(path), struct_pb2.Struct())
-    except ParseError as error:
-        raise CliError(
-            f"{path} is no JSON object: {error}", hint="write fields of the state by name", code=ExitCode.USAGE
-        ) from error
+    return struct_of(read_document(path), str(path))

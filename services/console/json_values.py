@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import Any
 
 from google.protobuf import json_format
 from google.protobuf.struct_pb2 import Struct, Value
 
-# An object in a message takes three of the hundred levels that protobuf reads; a few are around the value.
-DEEPEST = 28
-_LARGEST = sys.float_info.max
+from services.kit.wire.carried_json import DEEPEST, check_carried
 
 
 class NotJson(ValueError):
@@ -23,10 +20,10 @@ def json_value(text: str) -> Any:
     try:
         value = json.loads(text, parse_constant=_no_number)
     except RecursionError as error:
-        raise ValueError(f"nested deeper than {DEEPEST} levels") from error
+        raise ValueError(f"is nested deeper than {DEEPEST} levels") from error
     except ValueError as error:
         raise NotJson(f"not JSON: {error}") from error
-    _check(value, 0)
+    check_carried(value)
     return value
 
 
@@ -46,25 +43,8 @@ def answer_value(text: str) -> Value:
         value = json_value(text)
     except NotJson:
         value = text.strip()
-        _check(value, 0)
+        check_carried(value)
     return json_format.ParseDict(value, Value())
-
-
-def _check(value: Any, depth: int) -> None:
-    if depth > DEEPEST:
-        raise ValueError(f"nested deeper than {DEEPEST} levels")
-    if isinstance(value, dict):
-        for name, each in value.items():
-            _check(name, depth)
-            _check(each, depth + 1)
-    elif isinstance(value, list):
-        for each in value:
-            _check(each, depth + 1)
-    elif isinstance(value, str):
-        if any("\ud800" <= character <= "\udfff" for character in value):
-            raise ValueError("no text: it has half a pair of surrogates")
-    elif isinstance(value, (int, float)) and not -_LARGEST <= value <= _LARGEST:
-        raise ValueError("a number too large to be sent")
 
 
 def _no_number(text: str) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from typing import Any
 
 import orjson
@@ -13,12 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from services.http_api.errors import Invalid, NotJson, TooLarge, TooSlow, WrongMediaType
-
-# A Struct takes three of the hundred levels that protobuf reads for each of ours; a few are around it.
-DEEPEST = 28
-_LARGEST = sys.float_info.max
-# Whole numbers up to this are exact in a Struct, whose numbers are floats; beyond, some are not.
-EXACT = 2**53
+from services.kit.wire.carried_json import EXACT, NotCarriedError, check_carried
 
 
 class BodyReader:
@@ -47,7 +41,10 @@ class BodyReader:
             document = orjson.loads(body)
         except orjson.JSONDecodeError as error:
             raise NotJson(f"the body is no JSON: {error}") from error
-        check(document)
+        try:
+            check_carried(document)
+        except NotCarriedError as error:
+            raise Invalid(f"the body {error}") from error
         return document
 
     async def _bytes(self, request: Request) -> bytes:
@@ -57,22 +54,6 @@ class BodyReader:
             if len(body) > self._max_bytes:
                 raise TooLarge(f"the body has more than {self._max_bytes} bytes")
         return bytes(body)
-
-
-def check(value: Any, depth: int = 0) -> None:
-    """Raises Invalid for JSON that no message takes."""
-    if depth > DEEPEST:
-        raise Invalid(f"the body is nested deeper than {DEEPEST} levels")
-    if isinstance(value, dict):
-        for each in value.values():
-            check(each, depth + 1)
-    elif isinstance(value, list):
-        for each in value:
-            check(each, depth + 1)
-    elif isinstance(value, (int, float)) and not -_LARGEST <= value <= _LARGEST:
-        raise Invalid("the body has a number too large to be sent")
-    elif isinstance(value, int) and abs(value) > EXACT:
-        raise Invalid(f"the body has the whole number {value}, which would not arrive exactly; send it as text")
 
 
 def struct_of(values: dict[str, Any]) -> Struct:

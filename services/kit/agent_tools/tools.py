@@ -41,6 +41,7 @@ from services.kit.agent_tools.telling import decided, progress, result_of, told_
 from services.kit.errors import error_detail
 from services.kit.text.printing import printable
 from services.kit.text.words import state_name
+from services.kit.wire.carried_json import NotCarriedError, check_carried
 from services.kit.wire.event_kinds import RUN_ENDED
 from services.kit.wire.input_schema import agents_known, is_hosted, schema_of
 from services.kit.wire.pages import listed, pages
@@ -51,8 +52,6 @@ EXPLAIN: Final = "explain_run"
 FOLLOW: Final = "follow_run"
 # By which a client says that it asks the same again: the run of the first time is followed.
 REQUEST_ID: Final = "signalbox/request_id"
-# An object in a message takes three of the hundred levels that protobuf reads; a few are around the value.
-DEEPEST: Final = 28
 _RETRY_S: Final = 0.5
 # What a gateway says that stops, is busy, or can't reach what is behind it: the run goes on meanwhile.
 _CUT: Final = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.DEADLINE_EXCEEDED})
@@ -201,7 +200,10 @@ class AgentTools:
 
     async def _called(self, context: Context, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
         metadata = self._callers.metadata(context)
-        _check(arguments)
+        try:
+            check_carried(dict(arguments))
+        except NotCarriedError as error:
+            raise ToolFailed(f"the arguments: the value {error}") from error
         if name == EXPLAIN:
             return result_of(await self._explained(_run_id(arguments), metadata))
         if name == FOLLOW:
@@ -353,14 +355,6 @@ def _input(agent: str, arguments: Mapping[str, Any]) -> runs_pb2.RunInput:
     except (ParseError, ValueError) as error:
         raise ToolFailed(f"the arguments are no input of {printable(agent)}: {error}") from error
     return given
-
-
-def _check(value: Any, depth: int = 0) -> None:
-    """Raises ToolFailed for what no message carries."""
-    if depth > DEEPEST:
-        raise ToolFailed(f"the arguments are nested deeper than {DEEPEST} levels")
-    for each in value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ():
-        _check(each, depth + 1)
 
 
 def _run_id(arguments: Mapping[str, Any]) -> str:

@@ -6,7 +6,8 @@ import pytest
 from google.protobuf.json_format import MessageToDict
 from signalbox.v1 import runs_pb2
 
-from services.console.json_values import DEEPEST, NotJson, answer_value, json_struct, json_value
+from services.console.json_values import NotJson, answer_value, json_struct, json_value
+from services.kit.wire.carried_json import DEEPEST
 
 TOO_DEEP = '{"a":' * 400 + "1" + "}" * 400
 
