@@ -74,7 +74,7 @@ class Pacer:
     async def _goes_on(self) -> bool:
         """Begins what may begin; tells whether anything is left to do for this claim."""
         try:
-            self._look_at_oldest()
+            self._look_at_quiet()
             held_up_by = self._held_up_by if time.monotonic() < self._held_up_until else ""
             state = await self._claims.renew(self._claim, pace=self._pace.limit, held_up_by=held_up_by)
             if state is None:
@@ -138,7 +138,8 @@ class Pacer:
             del self._held[item.number]
             since = self._since.pop(item.number)
             self._round.set()
-        if run is not None and self._pace.ended(time.monotonic() - since, held=len(self._held) + 1):
+        now = time.monotonic()
+        if run is not None and self._pace.ended(now - since, held=len(self._held) + 1, now=now):
             SLOWED.labels("slow").inc()
 
     async def _run_of(self, item: BegunItem) -> tuple[ItemState, runs_pb2.Run | None, str]:
@@ -177,9 +178,9 @@ class Pacer:
         if self._pace.refused(now=now):
             SLOWED.labels(hindrance.cause).inc()
 
-    def _look_at_oldest(self) -> None:
+    def _look_at_quiet(self) -> None:
         now = time.monotonic()
-        if self._since and self._pace.overdue(now - min(self._since.values()), now=now):
+        if self._since and self._pace.overdue(now - max(min(self._since.values()), self._ended_at), now=now):
             SLOWED.labels("slow").inc()
 
     async def _stop(self) -> None:
