@@ -195,6 +195,16 @@ def _digest(items: Sequence[batches_pb2.NewBatchItem], name: str) -> str:
     return f"batch-{digest.hexdigest()[:48]}"
 
 
+def share_note(batch: batches_pb2.Batch, max_runs: int) -> str:
+    """Returns what to say of a batch that runs not as many at once as was asked for; empty where it does."""
+    if max_runs in (0, batch.max_runs):
+        return ""
+    return (
+        f"it runs {batch.max_runs} at once at most, and not {max_runs}: a batch keeps what it was made with, which is "
+        "no more than the platform's share; another name makes another batch"
+    )
+
+
 def _parts(
     items: Sequence[batches_pb2.NewBatchItem], there: int
 ) -> Iterator[tuple[int, list[batches_pb2.NewBatchItem]]]:

@@ -56,7 +56,7 @@ def result_of(item: batches_pb2.BatchItem) -> dict[str, Any]:
     return {
         "number": item.number,
         "key": item.key,
-        "state": batches_pb2.BatchItemState.Name(item.state).removeprefix(_STATE).lower(),
+        "state": state_name(item.state),
         "settled_by": _word(batches_pb2.SettledBy.Name(item.settled_by), "SETTLED_BY_"),
         "truth": _word(sast_pb2.Verdict.Name(item.truth), "VERDICT_"),
         "outcome": outcome.value if outcome else "",
@@ -65,6 +65,11 @@ def result_of(item: batches_pb2.BatchItem) -> dict[str, Any]:
         "run_id": item.run_id,
         "output": MessageToDict(run.output, preserving_proto_field_name=True) if run.HasField("output") else None,
     }
+
+
+def state_name(state: batches_pb2.BatchItemState) -> str:
+    """Returns the state of an item as results name it."""
+    return batches_pb2.BatchItemState.Name(state).removeprefix(_STATE).lower()
 
 
 def _word(name: str, prefix: str) -> str:

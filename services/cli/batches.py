@@ -11,8 +11,8 @@ import typer
 from rich.text import Text
 from signalbox.v1 import batches_pb2
 
-from services.cli.batch_client import OVER, BatchClient, open_batches, uploading
-from services.cli.batch_results import FORMS, Form, form_of
+from services.cli.batch_client import OVER, BatchClient, open_batches, share_note, uploading
+from services.cli.batch_results import FORMS, Form, form_of, state_name
 from services.cli.client import Connection
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
@@ -169,6 +169,8 @@ async def create(
             told = f"batch {batch.batch_id} was cancelled with {batch.item_count} of these {len(items)} inputs uploaded"
             raise CliError(told, hint="--name NAME makes another batch of them", code=ExitCode.REFUSED)
         terminal.err.print(Text(f"batch {batch.batch_id}: {len(items)} items"))
+        if note := share_note(batch, max_runs):
+            terminal.err.print(Text(note), soft_wrap=True)
         if not watches:
             terminal.out.print(batch.batch_id, markup=False)
             return ExitCode.OK
@@ -329,11 +331,7 @@ def _scores(scores: batches_pb2.BatchScores) -> Listing:
 
 
 def _counts(batch: batches_pb2.Batch) -> str:
-    prefix = "BATCH_ITEM_STATE_"
-    return " · ".join(
-        f"{each.count} {batches_pb2.BatchItemState.Name(each.state).removeprefix(prefix).lower().replace('_', ' ')}"
-        for each in batch.counts
-    )
+    return " · ".join(f"{each.count} {state_name(each.state).replace('_', ' ')}" for each in batch.counts)
 
 
 def _state(batch: batches_pb2.Batch) -> str:

@@ -10,7 +10,7 @@ import jsonschema
 from google.protobuf.json_format import MessageToDict
 from signalbox.v1 import runs_pb2, sast_pb2
 
-from services.cli.batch_client import FAILED_ITEMS, OVER, open_batches, uploading
+from services.cli.batch_client import FAILED_ITEMS, OVER, open_batches, share_note, uploading
 from services.cli.client import Connection
 from services.cli.terminal import Terminal
 from services.findings.investigation.batch_progress import view_on
@@ -64,6 +64,8 @@ async def investigate_batch(
             await batches.retry(batch.batch_id)
         with view_on(terminal.err, len(items)) as view:
             view.say(f"batch {batch.batch_id}")
+            if note := share_note(batch, policy.max_runs):
+                view.say(note)
             try:
                 async for told in batches.watch(batch.batch_id, with_runs=True):
                     if told.HasField("item_ended"):
