@@ -18,28 +18,34 @@ import pytest
 import pytest_asyncio
 from psycopg.conninfo import conninfo_to_dict
 from signalbox.v1 import batches_pb2, data_chat_pb2, runs_pb2, threads_pb2, threads_pb2_grpc, tools_pb2, tools_pb2_grpc
+from starlette.requests import Request
+from starlette.responses import Response
 
 from services.cli.batch_client import open_batches
 from services.cli.client import Connection
 from services.graph_executor.falkor import Falkor
 from services.kit.identity.bearer import bearer_metadata
 from services.kit.identity.caller import Caller, RunClaims
+from services.kit.identity.keys import generate_keypair
 from services.kit.identity.run_tokens import RunTokenMinter
 from services.kit.telemetry.metrics_port import MetricsPort
 from services.kit.telemetry.names import AUDIENCE_SQL_EXECUTOR
 from services.kit.tools.executor import ToolRefused
 from services.kit.wire.certificates import Certificates
 from services.local.falkordb import FalkorServer, missing_for_falkordb
+from services.mcp_executor.outage import FAILURES
 from tests.chaos.deployment import Deployment, deployment, kill_and_start, until
 from tests.chaos.script import script
 from tests.chaos.test_clock_off import shifted
 from tests.fixtures.alert_rules import rendered_rules
 from tests.fixtures.certificates import Authority
 from tests.fixtures.client import RunClient, question
+from tests.fixtures.mcp_server import serving_tickets
 from tests.fixtures.prometheus import Prometheus, needs_prometheus, prometheus
 from tests.fixtures.scripted_model import Reply
 from tests.fixtures.stack import AGENT_MODEL, FORMAT_MODEL, GUARD_MODEL
 from tests.integration.graph_executor.test_overdue import RUNAWAY
+from tests.integration.mcp_executor.conftest import Executor, accepted, executing, write_servers
 
 pytestmark = needs_prometheus
 WINDOWS = {"moment": "1s", "short": "8s", "medium": "10s", "long": "12s", "day": "14s"}
@@ -418,6 +424,36 @@ async def test_a_query_in_the_graph_runs_on_and_a_certificate_runs_out(tmp_path:
                 await falkor.read_for_caller("g", RUNAWAY, {})
             await running.fires("SignalboxGraphQueriesOverdue")
             await running.quiet("SignalboxGraphQueriesOverdue")
+    finally:
+        await port.begin_close()
+
+
+async def test_a_server_of_tools_is_away(tmp_path: Path) -> None:
+    keys, port = generate_keypair(), MetricsPort("127.0.0.1:0")
+
+    async def away(_: Request) -> Response:
+        return Response(status_code=503)
+
+    async def called(executor: Executor) -> bool:
+        try:
+            return bool(await executor.call("tickets_search", words="login"))
+        except grpc.aio.AioRpcError:
+            return False
+
+    try:
+        async with (
+            serving_tickets() as tickets,
+            prometheus({"mcp-executor": port.address}, tmp_path, rendered_rules(windows=WINDOWS)) as running,
+        ):
+            file = write_servers(tmp_path, url=tickets.url)
+            assert await accepted(file) == 0
+            async with executing(file, keys) as executor:
+                tickets.instead = away
+                assert not any([await called(executor) for _ in range(FAILURES)])
+                await running.fires("SignalboxMcpServerAway", server="tickets")
+                tickets.instead = None
+                await until(lambda: called(executor), "the server to be asked again")
+                await running.quiet("SignalboxMcpServerAway")
     finally:
         await port.begin_close()
 
