@@ -217,7 +217,9 @@ class FakeBatches(batches_pb2_grpc.BatchServiceServicer):
         batch_id = self._by_request.setdefault(request.request_id, str(uuid4()))
         if batch_id not in self.batches:
             state = batches_pb2.BATCH_STATE_UPLOADING
-            self.batches[batch_id] = batches_pb2.Batch(batch_id=batch_id, name=request.name, state=state)
+            self.batches[batch_id] = batches_pb2.Batch(
+                batch_id=batch_id, name=request.name, state=state, max_runs=request.max_runs or 8
+            )
             self.given[batch_id], self.ended[batch_id] = [], {}
         return batches_pb2.CreateBatchResponse(batch=self.batches[batch_id])
 

@@ -266,8 +266,9 @@ async def test_after_an_interrupt_the_batch_goes_on_and_the_same_command_follows
         assert not at.platform.cancelled
         at.platform.gate.set()
         # However many at once are asked for now.
-        code, _ = await run(at, replace(wanted, policy=BatchPolicy(max_runs=5)))
+        code, screen = await run(at, replace(wanted, policy=BatchPolicy(max_runs=5)))
         assert (code, list(at.batches.batches)) == (ExitCode.OK, [batch_id])
+        assert "it runs 3 at once at most, and not 5" in " ".join(screen.err.getvalue().split())
         assert set(at.platform.started.values()) == {1}
 
 
