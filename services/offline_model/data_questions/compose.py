@@ -16,8 +16,8 @@ from services.offline_model.data_questions.words import NEUTRAL, content_words
 
 _SMALL_WORDS = re.compile(
     r"\b(?:not|no|none|never|neither|nor|without|except|excluding|besides|\w+n't|cannot|too|or|either|versus|vs|those"
-    r"|these|them|they|their|its?|that one|ones?|same|previous|before|again|others?|else|than|more|less|fewer|higher"
-    r"|lower|above|below|over|under|between|beyond|when|where|who|whom|whose|why|how (?!many\b)\w+)\b|[<>=≤≥]"
+    r"|these|them|they|their|its?|that one|ones?|same|previous|before|again|others?|else|out of|than|more|less|fewer"
+    r"|higher|lower|above|below|over|under|between|beyond|when|where|who|whom|whose|why|how (?!many\b)\w+)\b|[<>=≤≥]"
 )
 _PAST = re.compile(r"\b(?:was|were|had|did|been|used to|ago)\b")
 _EVER: Final = frozenset(("ever", "recorded"))
@@ -26,6 +26,8 @@ _FUNCTIONS: Final = {"average": "avg", "most": "max", "least": "min", "sum": "su
 _SHOWN_AS: Final = {"average": "average", "most": "highest", "least": "lowest", "sum": "total"}
 _OPERATORS: Final = {"gt": ">", "ge": ">=", "lt": "<", "le": "<=", "eq": "=", "ne": "<>"}
 _OF = re.compile(r"\b(?:of|across|among|for|from)\s+(?:(?:all|any|the|my|our)\s+)*(\w+)")
+# What begins so, or has a column behind `in`, asks for some of them, and not to show the column of all.
+_SOME = re.compile(r"^\W*(?:which|what)\s+(?:of\s+(?:my|our|all|the)\s+)*(\w+)|\b(?:in|on|at|off)\s+(\w+)")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 
 
@@ -184,17 +186,13 @@ class _Composition:
         if owner:
             del self._words[at : at + 1]
             self._spoken_of.remove(owner)
-        table = self._owner(owner)
+        if not (owner := owner or next(iter(self._spoken_of), "")):
+            raise CannotCompose("of what it groups")
+        table = self._schema.table_of(owner)
         if key not in self._schema.tables[table]:
-            raise CannotCompose(f"no {key} to group by")
+            raise CannotCompose("what to group by")
         self._need(table)
         return [f"{table}.{key}"]
-
-    def _owner(self, owner: str) -> str:
-        named = owner or next(iter(self._spoken_of), "")
-        if not named:
-            raise CannotCompose("of what it groups")
-        return self._schema.table_of(named)
 
     def _most_counted(self) -> str:
         """Ranks by how many of something there are: `the ship with the most devices`; empty where that is not asked."""
@@ -229,12 +227,10 @@ class _Composition:
         if self._is_past != (counted in {self._schema.rows[table] for table in self._schema.vocabulary.history}):
             raise CannotCompose(f"how many {counted}s there were")
         self._refuse_past()
-        count = f"count(*) AS {counted}s"
-        if self._is_multiplied(counted):
-            count = f"count(DISTINCT {self._key_of(counted)}) AS {counted}s"
+        count = f"count(DISTINCT {self._key_of(counted)})" if self._is_multiplied(counted) else "count(*)"
         by_time = any(group.startswith("date_trunc") for group in groups)
         ranked = [] if by_time else [f"{counted}s DESC"]
-        return self._select([*groups, count], groups, order=[*ranked, *groups] if groups else [])
+        return self._select([*groups, f"{count} AS {counted}s"], groups, order=[*ranked, *groups] if groups else [])
 
     def _measured(self, groups: list[str]) -> str:
         subject = next(iter(self._spoken_of), "")
@@ -264,14 +260,16 @@ class _Composition:
         is_listed = self._asked.comparisons and not functions and subject in self._words
         if is_listed and measures and place(measures[-1]) > place(subject):
             raise CannotCompose(f"whether {measures[-1]} is bounded, too")
+        some = content_words(" ".join(map("".join, _SOME.findall(self._asked.rest))), self._schema.vocabulary)
+        if {*measures} - {subject} and not (functions or self._asked.comparisons) and {subject, *measures} & {*some}:
+            raise CannotCompose(f"what of {' and '.join(measures)} is meant")
         extreme = {"most", "least"}.intersection(functions)
         if extreme and subject and self._asked.top is None and not self._is_of(subject):
             raise CannotCompose(f"how many {subject}s are asked for")
 
     def _is_of(self, entity: str) -> bool:
         """Whether something is asked of them, and not which of them: `of my devices`."""
-        said = _OF.findall(self._asked.rest)
-        return any(entity in content_words(word, self._schema.vocabulary) for word in said)
+        return any(entity in content_words(word, self._schema.vocabulary) for word in _OF.findall(self._asked.rest))
 
     def _ranked(self, subject: str, functions: list[str], columns: list[str], groups: list[str]) -> str:
         limit = self._asked.top or 1

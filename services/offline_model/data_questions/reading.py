@@ -70,9 +70,10 @@ _ONE = re.compile(
     r"|(?:^\W*|\b(?:the|my)\s+)(?:hottest|coldest|warmest|coolest|oldest|newest)\s+\w+(?<!s)\b(?!\s+\w+s\b)",
     re.IGNORECASE,
 )
-_QUOTED = re.compile(r"(?<!\w)[\"'\u201c\u2018\u00ab]([^\"'\u201d\u2019\u00bb]{1,200})[\"'\u201d\u2019\u00bb](?!\w)")
+QUOTE_BEFORE, QUOTE_BEHIND = r"(?:(?<!\w)[\"'\u201c\u2018\u00ab])", r"(?:[\"'\u201d\u2019\u00bb](?!\w))"
+_QUOTED = re.compile(rf"{QUOTE_BEFORE}([^\"'\u201d\u2019\u00bb]{{1,200}}){QUOTE_BEHIND}")
 _CODE = re.compile(r"\b(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[A-Za-z0-9]+(?:[-_][A-Za-z0-9]+)*\b")
-NAME = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-Z][a-z]+(?:\s+[A-Z][a-z]+)*\b")
+NAME = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-ZÀ-ÖØ-Þ][a-zß-öø-ÿ]+(?:\s+[A-ZÀ-ÖØ-Þ][a-zß-öø-ÿ]+)*\b")
 _LONE_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w])")
 _LAST_WORD = re.compile(r"([^\W\d_]+)(?:\s+(?:id|no|nr|number))?\W{0,3}$", re.IGNORECASE)
 _DIGITS = {
@@ -157,7 +158,7 @@ def read_question(question: str, vocabulary: Vocabulary) -> QuestionReading:
         for match in text.take(pattern)
     ]
     names += [(match.start(), match[0]) for match in text.take(_CODE)]
-    names += [(match.start(), match[0]) for match in text.take(NAME, keep=lambda match: _is_name(match, vocabulary))]
+    names += [(match.start(), match[0]) for match in text.take(NAME, keep=lambda match: _is_name(match[0], vocabulary))]
     whole = text.text
     numbers = [Number(match[0], _noun_before(whole[: match.start()], vocabulary)) for match in text.take(_LONE_NUMBER)]
     return QuestionReading(
@@ -183,9 +184,10 @@ def _take_top(text: _Text) -> tuple[int | None, str]:
     return None, ""
 
 
-def _is_name(match: re.Match[str], vocabulary: Vocabulary) -> bool:
+def _is_name(text: str, vocabulary: Vocabulary) -> bool:
     """A capitalised word is a name unless it is an ordinary word that somebody capitalised."""
-    return " " in match[0] or content_words(match[0], vocabulary) == [match[0].lower()]
+    word = text.lower()
+    return " " in text or (content_words(text, vocabulary) == [word] and word not in vocabulary.rows.values())
 
 
 def _window(match: re.Match[str]) -> Window:

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
 
+from services.offline_model.data_questions.reading import QUOTE_BEFORE, QUOTE_BEHIND
 from services.offline_model.data_questions.words import KNOWN, column_words, row_words, stem
 from services.offline_model.prompt_data import Example
 from services.offline_model.vocabulary import Vocabulary
 
 _TABLE = re.compile(r"-\s*(?:\w+\.)?(?P<name>[a-z_]\w*)\((?P<columns>.*)\);")
 _COLUMN = re.compile(
-    r"(?:^|, )(?P<name>[a-z_]\w*) (?P<type>[a-z][a-z ]*?)(?:\([\d,]+\))?(?: /\*(?P<comment>.*?)\*/)?(?=, |$)"
+    r"(?:^|, )(?P<name>[a-z_]\w*) (?P<type>[a-z][\w. ]*?)(?:\([\d,]+\))?(?:\[\])*(?: /\*(?P<comment>.*?)\*/)?(?=, |$)"
 )
 _VALUES = re.compile(r"(?:[^:]*: )?(?P<values>[a-z_]+(?:, [a-z_]+)*,? (?:or|and) [a-z_]+)\.?")
 _PARENTHESES = re.compile(r" \([^)]*\)")
@@ -94,7 +95,7 @@ class Schema:
         for value in sorted({value.text for value in self.values}, key=lambda value: (-len(value), value)):
             words = "[ _-]".join(map(re.escape, value.split("_")))
             plural = f"{words[:-1]}(?:y|ies)" if words.endswith("y") else f"{words}(?:s|es)?"
-            phrase = re.compile(rf"\b{plural}\b", re.IGNORECASE)
+            phrase = re.compile(rf"{QUOTE_BEFORE}?\b{plural}\b{QUOTE_BEHIND}?", re.IGNORECASE)
             if phrase.search(text):
                 found.append(value)
                 text = phrase.sub(" ", text, count=1)

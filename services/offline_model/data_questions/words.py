@@ -49,7 +49,7 @@ _SYNONYMS = {
 # Words that ask for nothing more.
 NEUTRAL = _listed(
     """
-    run running carry carries came come report sent
+    work works working run running carry carries came come report sent
     overview summary quick quickly thank thanks hello hi hey here there altogether exactly actually overall
     """
 )
@@ -84,7 +84,7 @@ def row_words(tables: Iterable[str], vocabulary: Vocabulary) -> dict[str, str]:
 
 def plain_words(text: str) -> list[str]:
     """Stemmed words of a text in order, synonyms and stop words untouched."""
-    return [stem(word) for word in _WORD.findall(text.lower())]
+    return ["a" if word == "an" else stem(word) for word in _WORD.findall(text.lower())]
 
 
 def content_words(text: str, vocabulary: Vocabulary) -> list[str]:

@@ -23,7 +23,9 @@ _QUERIES = load_queries("draft.sql")
 # Most values of a look-up table, and most columns that it may have.
 MOST_VALUES: Final = 30
 _LOOK_UP_COLUMNS: Final = 3
-_TITLES: Final = ("name", "title", "label")
+_TITLES: Final = ("name", "full name", "title", "label")
+# Who has one of these is a person, whose title is no name.
+_NAMES_OF_PEOPLE: Final = frozenset(("first name", "last name", "given name", "family name", "surname"))
 _WORDS_ONLY = re.compile(r"[^\W\d_][^\W_]*(?:[ &/+'-]{1,3}[^\W_]+)*")
 _LONGEST_VALUE: Final = 40
 _NO_MEASURE = re.compile(r"(?:^| )(?:id|no|nr|number|code|zip|phone|year|month|day|version|rank|position)$")
@@ -145,8 +147,10 @@ def _refer(table: Table, tables: Mapping[TableName, Table], schema: Schema) -> N
     """Notes a table's key, its title, and what it refers to."""
     key, _ = schema.keys.get(table.name, ("", ""))
     table.key = table.columns.get(key)
-    named = (*_TITLES, *(f"{table.one} {title}" for title in _TITLES))
-    table.title = next((each for each in table.columns.values() if each.words in named), None)
+    is_person = not _NAMES_OF_PEOPLE.isdisjoint(each.words for each in table.columns.values())
+    named = [*_TITLES, *(f"{table.one} {title}" for title in _TITLES)]
+    fit = [each for each in table.columns.values() if each.words in named and not (is_person and "title" in each.words)]
+    table.title = next(iter(fit), None)
     table.is_assignment = table.name in schema.assignments
     for reference in schema.references.get(table.name, ()):
         target = tables.get(reference.table)

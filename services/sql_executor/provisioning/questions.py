@@ -5,6 +5,7 @@ They say what the schema says: which tables there are, which refer to which, wha
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ import yaml
 
 from services.sql_executor.policy import SqlPolicy, TableName
 from services.sql_executor.provisioning.described_tables import MOST_VALUES, DescribedColumn, Parent, Table
+from services.sql_executor.provisioning.words import one
 
 # Most examples of a database.
 MOST_EXAMPLES: Final = 1000
@@ -23,6 +25,12 @@ _SUPERLATIVES: Final = {
     **dict.fromkeys(("price", "cost"), ("most expensive", "cheapest")),
     **dict.fromkeys(("duration", "length", "pages", "minutes", "seconds", "milliseconds"), ("longest", "shortest")),
 }
+# What is said of a row that has a time, by the first word of such a column; one that ends in `ed` is said itself.
+_BEGINNINGS: Final = {
+    "hire": "hired", "birth": "born", "release": "released", "join": "joined", "ship": "shipped", "built": "built",
+    "publication": "published", "creation": "created", "registration": "registered", "sent": "sent", "sold": "sold",
+}  # fmt: skip
+_INTRANSITIVE: Final = frozenset(("joined", "registered", "started", "ended", "expired"))
 _HEADER = """\
 # Drafted from the schema of {database}: go through it before you load it. {of_values}
 """
@@ -93,11 +101,7 @@ def _examples(table: Table) -> Iterator[Example]:
         for words in table.called(measure):
             yield from _by_measure(table, measure, words)
     yield from _by_superlative(table)
-    dated = [column for column in table.plain if column.is_year or column.is_moment]
-    # Of several times that of the row itself, as `loaned_on` of a loan beside `due_on`.
-    own = dated if len(dated) == 1 else [column for column in dated if column.words.startswith(table.one)]
-    if len(own) == 1:
-        yield from _by_time(table, own[0])
+    yield from _by_time(table)
 
 
 def _by_kind(table: Table, column: DescribedColumn) -> Iterator[Example]:
@@ -123,11 +127,14 @@ def _by_parent(table: Table, parent: Parent) -> Iterator[Example]:
     shown = other.shown.replace("t.", "p.") if other.shown != "t.*" else f"p.{parent.key.written}"
     many = _alias(table.many)
     count = f"count(*) AS {many}"
-    each = f"SELECT {shown}, count(t.{parent.column.written}) AS {many} {outer} GROUP BY {shown} ORDER BY {many} DESC"
-    yield f"How many {table.many} are there per {other.one}?", each
-    yield f"How many {table.many} does each {other.one} have?", each
-    yield f"Which {other.one} has the most {table.many}?", f"{each} LIMIT 1"
-    yield f"Top 5 {other.many} by number of {table.many}", f"{each} LIMIT 5"
+    each = f"SELECT {shown}, count(t.{parent.column.written}) AS {many} {outer} GROUP BY {shown} ORDER BY {many}"
+    yield f"How many {table.many} are there per {other.one}?", f"{each} DESC, 1"
+    yield f"How many {table.many} does each {other.one} have?", f"{each} DESC, 1"
+    yield f"Which {other.one} has the most {table.many}?", f"{each} DESC, 1 LIMIT 1"
+    yield f"Which {other.one} has the fewest {table.many}?", f"{each}, 1 LIMIT 1"
+    without = f"FROM {other.written} AS p WHERE NOT EXISTS (SELECT FROM {table.written} AS t WHERE {on})"
+    yield f"Which {other.many} have no {table.many}?", f"SELECT {shown} {without}"
+    yield f"Top 5 {other.many} by number of {table.many}", f"{each} DESC, 1 LIMIT 5"
     counted, listed = f"SELECT {count} {source} WHERE", f"SELECT {table.shown} {source} WHERE"
     if other.title:
         named = f"p.{other.title.written} ="
@@ -137,9 +144,10 @@ def _by_parent(table: Table, parent: Parent) -> Iterator[Example]:
             yield f"How many {value} {table.many} are there?", f"{counted} {named} {_literal(value)}"
             yield f"List all {value} {table.many}", f"{listed} {named} {_literal(value)}"
     for measure in table.measures:
-        total = _alias(f"total {measure.words}")
+        words = _once("total", measure.words)
+        total = _alias(words)
         grouped = f"SELECT {shown}, sum(t.{measure.written}) AS {total} {source} GROUP BY {shown}"
-        question = f"What is the total {measure.words} of the {table.many} per {other.one}?"
+        question = f"What is the {words} of the {table.many} per {other.one}?"
         yield question, f"{grouped} ORDER BY {total} DESC NULLS LAST"
 
 
@@ -147,14 +155,19 @@ def _by_measure(table: Table, measure: DescribedColumn, words: str) -> Iterator[
     source, value, many = f"FROM {table.written} AS t", f"t.{measure.written}", table.many
     shown = f"SELECT {table.shown}, {value} {source}" if table.shown != "t.*" else f"SELECT t.* {source}"
     for function, said in _FUNCTIONS.items():
-        statement = f"SELECT {function.format(value)} AS {_alias(f'{said} {words}')} {source}"
-        yield f"What is the {said} {words} of all {many}?", statement
-        yield f"What is the {said} {words} of a {table.one}?", statement
+        statement = f"SELECT {function.format(value)} AS {_alias(_once(said, words))} {source}"
+        yield f"What is the {_once(said, words)} of all {many}?", statement
         yield f"What is the {said} {table.one} {words}?", statement
+        if said != "total":
+            yield f"What is the {said} {words} of {one(table.one)}?", statement
+        if said == "average" and words.endswith("s"):
+            yield f"What is the average number of {words} of {one(table.one)}?", statement
     yield f"Which {table.one} has the highest {words}?", f"{shown} ORDER BY {value} DESC NULLS LAST LIMIT 1"
     yield f"Which {table.one} has the lowest {words}?", f"{shown} ORDER BY {value} LIMIT 1"
     yield f"Top 5 {many} by {words}", f"{shown} ORDER BY {value} DESC NULLS LAST LIMIT 5"
-    yield f"Which {many} have a {words} above 10?", f"{shown} WHERE {value} > 10 ORDER BY {value} DESC"
+    having = words if words.endswith("s") else one(words)
+    yield f"Which {many} have {having} above 10?", f"{shown} WHERE {value} > 10 ORDER BY {value} DESC"
+    yield f"How many {many} have {having} of 5?", f"SELECT count(*) AS {_alias(many)} {source} WHERE {value} = 5"
 
 
 def _by_superlative(table: Table) -> Iterator[Example]:
@@ -175,12 +188,44 @@ def _by_superlative(table: Table) -> Iterator[Example]:
                 yield f"Top 5 {word} {table.many}", f"{rows} LIMIT 5"
 
 
-def _by_time(table: Table, column: DescribedColumn) -> Iterator[Example]:
-    source, value = f"FROM {table.written} AS t", f"t.{column.written}"
-    year = value if column.is_year else f"extract(year FROM {value})"
-    count = f"count(*) AS {_alias(table.many)}"
-    yield f"How many {table.many} were there in 2024?", f"SELECT {count} {source} WHERE {year} = 2024"
-    yield f"How many {table.many} are there per year?", f"SELECT {year} AS year, {count} {source} GROUP BY 1 ORDER BY 1"
+def _by_time(table: Table) -> Iterator[Example]:
+    """Asks how many there were of what happens once; what lasts is there in other years, too, and began in one."""
+    source, count = f"FROM {table.written} AS t", f"count(*) AS {_alias(table.many)}"
+    for column in table.plain:
+        if not (column.is_year or column.is_moment):
+            continue
+        value = f"t.{column.written}"
+        year = value if column.is_year else f"extract(year FROM {value})"
+        then = f"{source} WHERE {year} = 2024"
+        counted = f"SELECT {count} {then}"
+        each = f"SELECT {year} AS year, {count} {source} GROUP BY 1 ORDER BY 1"
+        began = _said_of(column)
+        if _is_of_events(table, column):
+            yield f"How many {table.many} were there in 2024?", counted
+            yield f"How many {table.many} were made in 2024?", counted
+            yield f"How many {table.many} are there per year?", each
+        elif began:
+            yield f"How many {table.many} {began} in 2024?", counted
+            shown = table.shown if table.shown == "t.*" else f"{table.shown}, {value}"
+            yield f"Which {table.many} {began} in 2024?", f"SELECT {shown} {then} ORDER BY {value}"
+            yield f"How many {table.many} {began} per year?", each
+
+
+def _is_of_events(table: Table, column: DescribedColumn) -> bool:
+    """Whether a time is that of the row itself, as `loaned_on` of a loan is, and neither `due_on` nor `hired_on`."""
+    last = re.escape(table.one.split()[-1])
+    return bool(
+        re.fullmatch(
+            rf"(?:{last}(?:e?d)?|scheduled|occurred|happened|taken|placed|made) (?:date|at|on|time)|date", column.words
+        )
+    )
+
+
+def _said_of(column: DescribedColumn) -> str:
+    """What is said of a row that has a time, such as `were hired`; empty where nobody knows."""
+    word = _BEGINNINGS.get(column.words.split()[0], column.words.split()[0])
+    said = word if word.endswith("ed") or word in _BEGINNINGS.values() else ""
+    return said if said in _INTRANSITIVE else said and f"were {said}"
 
 
 def _notes(tables: Sequence[Table]) -> Iterator[str]:
@@ -208,6 +253,11 @@ def _finest_first(tables: Sequence[Table]) -> list[Table]:
     for table in tables:
         place(table, ())
     return list(placed.values())[::-1]
+
+
+def _once(said: str, words: str) -> str:
+    """What is said of a measure, unless its words say that themselves: the total of orders is no total total."""
+    return words if said in words.split() else f"{said} {words}"
 
 
 def _alias(words: str) -> str:

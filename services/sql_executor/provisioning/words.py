@@ -26,6 +26,11 @@ def several(words: str) -> str:
     return first + space + _plural(last)
 
 
+def one(words: str) -> str:
+    """Returns words with their article: `an order`."""
+    return f"{'an' if words[:1] in 'aeiou' else 'a'} {words}"
+
+
 def _singular(word: str) -> str:
     if word in _SINGULAR:
         return _SINGULAR[word]

@@ -74,7 +74,7 @@ OTHER = [
     "Which artist has the second most albums?",
 ]
 
-# Of two other databases: whose rows are whose, and questions as above.
+# Of other databases: whose rows are whose, and questions as above.
 UNKNOWN: dict[str, tuple[str, list[tuple[str, int, Any]]]] = {
     "clinic": ("patient", [
         ("How many patients are there?", 1, 40),
@@ -89,7 +89,7 @@ UNKNOWN: dict[str, tuple[str, list[tuple[str, int, Any]]]] = {
         ("Which patients are from Oslo?", 13, 3),
         ("What is the most expensive medication?", 1, "Med 10"),
         ("How many male patients are there?", 1, 14),
-        ("Which doctors were hired in 2012?", 3, 10),
+        ("Which doctors were hired in 2012?", 3, 8),
         ("Which patients have no appointments?", 0, None),
     ]),
     "library": ("members", [
@@ -106,7 +106,42 @@ UNKNOWN: dict[str, tuple[str, list[tuple[str, int, Any]]]] = {
         ("How many open loans are there?", 1, 100),
         ("What is the highest fine?", 1, Decimal("6.00")),
         ("Which books were published in 1990?", 2, 1990),
-        ("How many members joined in 2020?", 1, 18),
+        ("How many members joined in 2020?", 1, 12),
+    ]),
+    "staff": ("employees", [
+        ("How many employees are there?", 1, 40),
+        ("Which department has the most employees?", 1, 16),
+        ("What is the average salary?", 1, Decimal("6050.00")),
+        ("How many employees were hired in 2018?", 1, 6),
+        ("List all departments", 5, "Sales"),
+        ("How many employees work in Sales?", 1, 8),
+        ("How many pending leave requests are there?", 1, 30),
+        ("Who has the highest salary?", 1, 40),
+        ("How many employees are there per job?", 3, 14),
+        ("Which employees have no dependents?", 15, 26),
+        ("What is the average number of days of a leave request?", 1, Decimal("3.00")),
+        ("Which job has the fewest employees?", 1, 13),
+        # Those hired by then, and not in that year; born is born, and a title no name.
+        ("How many employees were there in 2018?", 1, 29),
+        ("How many employees were born in 1980?", 1, 2),
+        ('How many dependents does the employee "L7" have?', 1, 1),
+    ]),
+    "store": ("customers", [
+        ("How many products are there?", 1, 30),
+        ("How many orders were made in 2025?", 1, 109),
+        ("Average price of products", 1, Decimal("38.75")),
+        ("How many cancelled orders are there?", 1, 45),
+        ("What is the most expensive product?", 1, "Product 30"),
+        ("How many products are there per category?", 4, 10),
+        ("What is the average rating?", 1, Decimal("3.00")),
+        ("What is the total amount of all orders?", 1, Decimal("18090.00")),
+        ("How many orders were shipped in 2025?", 1, 55),
+        ("How many reviews have a rating of 5?", 1, 18),
+        # All products have a stock, and in some it is 0.
+        ("Which products are out of stock?", 2, "Product 12"),
+        ("Which products are in stock?", 28, "Product 1"),
+        ("List products in stock", 28, "Product 1"),
+        ("How many customers were there in 2024?", 1, 39),
     ]),
 }  # fmt: skip
 
@@ -141,8 +176,8 @@ def _draft(dsn: str, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
 
 
-async def _prepared(dsn: str, drafts: Path, users: str) -> Shop:
-    drafted = _draft(dsn, "--users", users, "--share-rest", "--out", str(drafts))
+async def _prepared(dsn: str, drafts: Path, users: str, schema: str = "public") -> Shop:
+    drafted = _draft(dsn, "--users", users, "--share-rest", "--schema", schema, "--out", str(drafts))
     assert drafted.returncode == 0, drafted.stderr
     examples = read_example_file(drafts / "examples.yaml")
     async with make_pool(dsn, APPLICATION_NAME, prepare=False, min_size=1, max_size=1) as pool:
@@ -184,7 +219,7 @@ async def test_so_are_those_of_other_databases(name: str, postgres_cluster: Post
     dsn = postgres_cluster.dsn(postgres_cluster.create_database())
     with psycopg.connect(dsn, autocommit=True) as owner:
         owner.execute((FIXTURES / f"{name}.sql").read_bytes())
-    shop = await _prepared(dsn, tmp_path, users)
+    shop = await _prepared(dsn, tmp_path, users, "store" if name == "store" else "public")
     assert await _answered(shop, questions[:10]) >= 8
     await _answered(shop, questions[10:])
 

@@ -106,8 +106,17 @@ def test_slips_are_mended_where_they_are_certain(misspelt: str, meant: str) -> N
 
 
 @pytest.mark.parametrize(
-    "question", ["What's the weather like in London?", "Give me the password of the admin", "", "?"]
+    "question",
+    [
+        "What's the weather like in London?",
+        "Give me the password of the admin",
+        "",
+        "?",
+        "Which devices are out of battery?",
+        "Which devices are on battery?",
+        "List devices on battery",
+    ],
 )
-def test_what_is_no_question_of_these_tables(question: str) -> None:
+def test_what_is_no_certain_question_of_these_tables(question: str) -> None:
     with pytest.raises(CannotCompose):
         compose(question, SCHEMA)
