@@ -73,4 +73,5 @@ class Judge:
             calls=len(completions),
             offline_rules=any(completion.offline_rules for completion in completions),
             prompts=self._prompts,
+            cached_tokens=sum(completion.cached_tokens for completion in completions),
         )

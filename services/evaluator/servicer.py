@@ -119,4 +119,5 @@ def _model_call(usage: ModelUsage | None) -> evaluator_pb2.EvaluationModelCall |
         calls=usage.calls,
         offline_rules=usage.offline_rules,
         prompts=usage.prompts,
+        cached_tokens=usage.cached_tokens,
     )

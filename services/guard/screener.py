@@ -70,6 +70,7 @@ class Screening:
     output_tokens: int = 0
     offline_rules: bool = False
     prompts: str = ""
+    cached_tokens: int = 0
 
 
 @dataclass
@@ -81,6 +82,7 @@ class _Asking:
     started: float = field(default_factory=time.perf_counter)
     input_tokens: int = 0
     output_tokens: int = 0
+    cached_tokens: int = 0
     offline_rules: bool = False
     calls: int = 0
 
@@ -89,6 +91,7 @@ class _Asking:
         self.offline_rules |= completion.offline_rules
         self.input_tokens += completion.input_tokens
         self.output_tokens += completion.output_tokens
+        self.cached_tokens += completion.cached_tokens
 
     @property
     def elapsed_ms(self) -> float:
@@ -106,6 +109,7 @@ class _Asking:
             self.output_tokens,
             self.offline_rules,
             self.prompts,
+            self.cached_tokens,
         )
 
     def metadata(self, cause: str) -> dict[str, str]:
@@ -117,6 +121,7 @@ class _Asking:
             self.elapsed_ms,
             calls=self.calls,
             prompts=self.prompts,
+            cached_tokens=self.cached_tokens,
         )
         return {"cause": cause, **usage.metadata()}
 

@@ -87,4 +87,5 @@ def _response(screening: Screening, kind: guard_pb2.TextKind) -> guard_pb2.Scree
         kind=kind,
         offline_rules=screening.offline_rules,
         prompts=screening.prompts,
+        cached_tokens=screening.cached_tokens,
     )

@@ -11,6 +11,7 @@ class ModelUsage:
     """What asking a model took, over all of its calls; without a number of them it counts as one.
 
     offline_rules: rules answered at least one of them, and no language model. prompts: a digest of its prompts.
+    cached_tokens: those of the input that its endpoint had cached.
     """
 
     model: str
@@ -20,6 +21,7 @@ class ModelUsage:
     calls: int = 0
     offline_rules: bool = False
     prompts: str = ""
+    cached_tokens: int = 0
 
     def metadata(self) -> dict[str, str]:
         """Returns what an error says of it, so that its caller can charge the run for the model's tokens."""
@@ -30,6 +32,7 @@ class ModelUsage:
             "model_elapsed_ms": f"{self.elapsed_ms:.3f}",
         }
         more = {"model_calls": str(self.calls) if self.calls else "", "prompts": self.prompts}
+        more["cached_tokens"] = str(self.cached_tokens) if self.cached_tokens else ""
         return told | {name: text for name, text in more.items() if text}
 
 
@@ -44,6 +47,7 @@ def usage_told(metadata: Mapping[str, str]) -> ModelUsage | None:
         elapsed_ms=float(_number(metadata, "model_elapsed_ms")),
         calls=_number(metadata, "model_calls"),
         prompts=metadata.get("prompts", ""),
+        cached_tokens=_number(metadata, "cached_tokens"),
     )
 
 

@@ -90,13 +90,14 @@ class ModelClient:
     def _read(self, answer: dict[str, Any], elapsed_ms: float) -> Completion:
         mend(answer)
         usage, choice = answer.get("usage") or {}, answer["choices"][0]
+        given = int(usage.get("prompt_tokens") or 0)
         return Completion(
             text=choice["message"]["content"],
             model=str(answer.get("model") or self._model),
-            input_tokens=int(usage.get("prompt_tokens") or 0),
+            input_tokens=given,
             output_tokens=int(usage.get("completion_tokens") or 0),
             elapsed_ms=elapsed_ms,
-            cached_tokens=int((usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0),
+            cached_tokens=min(int((usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0), given),
             whole=choice.get("finish_reason") not in CUT_SHORT,
             offline_rules=is_by_offline_rules(answer),
         )

@@ -124,5 +124,6 @@ def _note_model_call(made: evaluator_pb2.EvaluationModelCall) -> None:
             made.calls,
             made.offline_rules,
             made.prompts,
+            made.cached_tokens,
         )
         note_usage(EVALUATOR, usage)

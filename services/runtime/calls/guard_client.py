@@ -46,6 +46,7 @@ class Screening:
     model_elapsed_ms: float = 0.0
     offline_rules: bool = False
     prompts: str = ""
+    cached_tokens: int = 0
 
 
 class GuardClient:
@@ -106,6 +107,7 @@ class GuardClient:
             answer.model_elapsed_ms,
             answer.offline_rules,
             answer.prompts,
+            answer.cached_tokens,
         )
         unscreened = reason == NO_VERDICT
         if screening.model:
@@ -139,4 +141,5 @@ def _usage(screening: Screening) -> ModelUsage:
         screening.model_elapsed_ms,
         offline_rules=screening.offline_rules,
         prompts=screening.prompts,
+        cached_tokens=screening.cached_tokens,
     )

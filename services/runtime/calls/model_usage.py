@@ -29,6 +29,8 @@ def note_usage(service: str, usage: ModelUsage, outcome: str = OK) -> None:
             ended_at=ended_at,
             offline_rules=usage.offline_rules,
         )
+        if usage.cached_tokens:
+            call["cached_tokens"] = _share(usage.cached_tokens, number, calls)
         if usage.prompts:
             call["prompts"] = usage.prompts
         note(call)

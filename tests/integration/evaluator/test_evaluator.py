@@ -6,6 +6,7 @@ import json
 import re
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -109,11 +110,12 @@ BROKEN = [
 
 @pytest.mark.parametrize("text", BROKEN)
 async def test_broken_answers_approve_nothing(bench: Bench, text: str) -> None:
-    bench.model.script(MODEL, [Reply.text(text)] * 4)
+    bench.model.script(MODEL, [replace(Reply.text(text), cached_tokens=4)] * 4)
     judged = await bench.stub.CritiqueVerdict(critique(claim()), metadata=bench.auth)
     assert (judged.outcome, judged.stage) == (REANALYSIS, BY_MODEL)
     assert "no readable answer" in judged.reason
     assert (judged.model_call.calls, judged.model_call.token_usage.total_tokens) == (2, 30)
+    assert judged.model_call.cached_tokens == 8
     answer = await bench.stub.EvaluateInvestigation(investigation(claim(), last_word=True), metadata=bench.auth)
     assert (answer.is_final, answer.verdict) == (False, NEEDS_REVIEW)
     assert len(bench.model.requests) == 4

@@ -8,7 +8,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -211,18 +211,21 @@ async def test_no_verdict_costs_one_screening(guard: Guard, reply: Reply) -> Non
 
 
 async def test_no_verdict_says_what_it_cost(guard: Guard) -> None:
-    guard.model.script(MODEL, [Reply.text("banana", usage=(40, 3))])
+    # No more of the input can be cached than there is.
+    guard.model.script(MODEL, [replace(Reply.text("banana", usage=(40, 3)), cached_tokens=41)])
     told = (await no_verdict(guard)).metadata
-    assert (told["input_tokens"], told["output_tokens"]) == ("40", "3")
+    assert (told["input_tokens"], told["output_tokens"], told["cached_tokens"]) == ("40", "3", "40")
     assert float(told["model_elapsed_ms"]) > 0
 
 
 async def test_nonsense_is_asked_again_as_often_as_the_settings_say(tmp_path: Path) -> None:
     async with running_guard(tmp_path, model_timeout_s=60, model_retries=2) as guard:
-        guard.model.script(MODEL, [Reply.text("banana", usage=(40, 3))] * 2 + [Reply.text("ALLOW", usage=(40, 1))])
+        nonsense = replace(Reply.text("banana", usage=(40, 3)), cached_tokens=32)
+        guard.model.script(MODEL, [nonsense] * 2 + [Reply.text("ALLOW", usage=(40, 1))])
         response = await guard.screen(PLAIN)
     assert response.verdict == guard_pb2.SCREEN_VERDICT_ALLOW
     assert (response.token_usage.input_tokens, response.token_usage.output_tokens) == (120, 7)
+    assert response.cached_tokens == 64
 
 
 async def test_nonsense_is_told_back_and_never_asked_for_in_the_same_words(tmp_path: Path) -> None:

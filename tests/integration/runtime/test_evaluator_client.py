@@ -28,11 +28,12 @@ CALL = evaluator_pb2.EvaluationModelCall(
     token_usage=caller_pb2.TokenUsage(input_tokens=70, output_tokens=9),
     elapsed_ms=1234.5678,
     prompts="its",
+    cached_tokens=61,
 )
 
 
 METHODS = pytest.mark.parametrize("method", ["critique_verdict", "evaluate_investigation", "validate_cause"])
-PAID = ModelUsage("judge", 10_000, 501, 1234.5, calls=2, prompts="its")
+PAID = ModelUsage("judge", 10_000, 501, 1234.5, calls=2, prompts="its", cached_tokens=9000)
 
 
 class _Evaluator(evaluator_pb2_grpc.EvaluatorServiceServicer):
@@ -91,7 +92,7 @@ async def test_the_judges_model_call_is_noted_with_its_time(method: str) -> None
     assert 0 < model.pop("ended_at") <= time.time()
     assert model == {
         "kind": "model", "name": "judge", "service": "evaluator", "outcome": "ok", "elapsed_ms": 1234.568,
-        "input_tokens": 70, "output_tokens": 9, "offline_rules": False, "prompts": "its",
+        "input_tokens": 70, "output_tokens": 9, "cached_tokens": 61, "offline_rules": False, "prompts": "its",
     }  # fmt: skip
     assert spend_of(calls, 2.0)["wall_time_s"] == 2.0  # the time is the evaluator call's, and counts once
 
@@ -107,7 +108,8 @@ async def test_each_of_the_judges_model_calls_is_noted_and_no_token_twice(method
     assert [call["kind"] for call in calls] == ["evaluator", "model", "model"]
     # An evaluator of an earlier release does not say what it asked with.
     assert [call.get("prompts") for call in calls] == [None] * 3
-    assert [(call["input_tokens"], call["output_tokens"]) for call in calls[1:]] == [(35, 4), (35, 5)]
+    shares = [(call["input_tokens"], call["cached_tokens"], call["output_tokens"]) for call in calls[1:]]
+    assert shares == [(35, 30, 4), (35, 31, 5)]
     spent = spend_of(calls, 0.0)
     assert (spent["model_calls"], spent["input_tokens"], spent["output_tokens"]) == (2, 70, 9)
 
@@ -123,6 +125,7 @@ async def test_what_the_judge_was_paid_in_vain_is_noted(
                 await ask(client, method)
     model = [call for call in calls if call["kind"] == "model"]
     assert {(call["name"], call["outcome"], call["prompts"]) for call in model} == {("judge", "http_503", "its")}
+    assert sum(call["cached_tokens"] for call in model) == 9000
     spent = spend_of(calls, 0.0)
     assert (spent["model_calls"], spent["input_tokens"], spent["output_tokens"]) == (2, 10_000, 501)
 

@@ -60,8 +60,9 @@ async def test_the_guards_model_call_is_noted_as_the_guard_tells_of_it(
 ) -> None:
     usage = caller_pb2.TokenUsage(input_tokens=7, output_tokens=2)
     answer = guard_pb2.ScreenResponse(
-        verdict=verdict, reason=reason, model="small", model_elapsed_ms=1234.5678, token_usage=usage, prompts="its"
-    )
+        verdict=verdict, reason=reason, model="small", model_elapsed_ms=1234.5678, token_usage=usage, prompts="its",
+        cached_tokens=5,
+    )  # fmt: skip
     with collecting() as calls:
         async with guard(answer) as client:
             screening = await client.screen(RUN, "Count devices")
@@ -71,7 +72,7 @@ async def test_the_guards_model_call_is_noted_as_the_guard_tells_of_it(
     assert 0 < model.pop("ended_at") <= time.time()
     assert model == {
         "kind": "model", "name": "small", "service": "guard", "outcome": "ok", "elapsed_ms": 1234.568,
-        "input_tokens": 7, "output_tokens": 2, "offline_rules": False, "prompts": "its",
+        "input_tokens": 7, "output_tokens": 2, "cached_tokens": 5, "offline_rules": False, "prompts": "its",
     }  # fmt: skip
 
 
