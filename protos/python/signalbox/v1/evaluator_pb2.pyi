@@ -57,20 +57,22 @@ class EvidenceProblem(_message.Message):
     def __init__(self, index: _Optional[int] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
 
 class EvaluationModelCall(_message.Message):
-    __slots__ = ("model", "token_usage", "elapsed_ms", "calls", "offline_rules", "prompts")
+    __slots__ = ("model", "token_usage", "elapsed_ms", "calls", "offline_rules", "prompts", "cached_tokens")
     MODEL_FIELD_NUMBER: _ClassVar[int]
     TOKEN_USAGE_FIELD_NUMBER: _ClassVar[int]
     ELAPSED_MS_FIELD_NUMBER: _ClassVar[int]
     CALLS_FIELD_NUMBER: _ClassVar[int]
     OFFLINE_RULES_FIELD_NUMBER: _ClassVar[int]
     PROMPTS_FIELD_NUMBER: _ClassVar[int]
+    CACHED_TOKENS_FIELD_NUMBER: _ClassVar[int]
     model: str
     token_usage: _caller_pb2.TokenUsage
     elapsed_ms: float
     calls: int
     offline_rules: bool
     prompts: str
-    def __init__(self, model: _Optional[str] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., elapsed_ms: _Optional[float] = ..., calls: _Optional[int] = ..., offline_rules: _Optional[bool] = ..., prompts: _Optional[str] = ...) -> None: ...
+    cached_tokens: int
+    def __init__(self, model: _Optional[str] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., elapsed_ms: _Optional[float] = ..., calls: _Optional[int] = ..., offline_rules: _Optional[bool] = ..., prompts: _Optional[str] = ..., cached_tokens: _Optional[int] = ...) -> None: ...
 
 class EvaluateInvestigationRequest(_message.Message):
     __slots__ = ("finding", "source", "draft", "code_bank", "last_word")

@@ -26,7 +26,7 @@ from buf.validate import validate_pb2 as buf_dot_validate_dot_validate__pb2
 from signalbox.v1 import caller_pb2 as signalbox_dot_v1_dot_caller__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18signalbox/v1/guard.proto\x12\x0csignalbox.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x19signalbox/v1/caller.proto\"F\n\x0cScreenedTurn\x12\x1c\n\x08question\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xa0\x1f\x12\x18\n\x06\x61nswer\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xa0\x1f\"\x92\x01\n\rScreenRequest\x12\x1c\n\x08question\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xa0\x1f\x12\x33\n\x05turns\x18\x02 \x03(\x0b\x32\x1a.signalbox.v1.ScreenedTurnB\x08\xbaH\x05\x92\x01\x02\x10\x14\x12.\n\x04kind\x18\x03 \x01(\x0e\x32\x16.signalbox.v1.TextKindB\x08\xbaH\x05\x82\x01\x02\x10\x01\"\x9e\x02\n\x0eScreenResponse\x12,\n\x07verdict\x18\x01 \x01(\x0e\x32\x1b.signalbox.v1.ScreenVerdict\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12(\n\x05stage\x18\x03 \x01(\x0e\x32\x19.signalbox.v1.ScreenStage\x12-\n\x0btoken_usage\x18\x04 \x01(\x0b\x32\x18.signalbox.v1.TokenUsage\x12\r\n\x05model\x18\x05 \x01(\t\x12\x18\n\x10model_elapsed_ms\x18\x06 \x01(\x01\x12$\n\x04kind\x18\x07 \x01(\x0e\x32\x16.signalbox.v1.TextKind\x12\x15\n\roffline_rules\x18\x08 \x01(\x08\x12\x0f\n\x07prompts\x18\t \x01(\t*c\n\rScreenVerdict\x12\x1e\n\x1aSCREEN_VERDICT_UNSPECIFIED\x10\x00\x12\x18\n\x14SCREEN_VERDICT_ALLOW\x10\x01\x12\x18\n\x14SCREEN_VERDICT_BLOCK\x10\x02*c\n\x0bScreenStage\x12\x1c\n\x18SCREEN_STAGE_UNSPECIFIED\x10\x00\x12\x1e\n\x1aSCREEN_STAGE_DETERMINISTIC\x10\x01\x12\x16\n\x12SCREEN_STAGE_MODEL\x10\x02*\x7f\n\x08TextKind\x12\x19\n\x15TEXT_KIND_UNSPECIFIED\x10\x00\x12\x16\n\x12TEXT_KIND_QUESTION\x10\x01\x12\x12\n\x0eTEXT_KIND_GOAL\x10\x02\x12\x14\n\x10TEXT_KIND_ANSWER\x10\x03\x12\x16\n\x12TEXT_KIND_INCIDENT\x10\x04\x32S\n\x0cGuardService\x12\x43\n\x06Screen\x12\x1b.signalbox.v1.ScreenRequest\x1a\x1c.signalbox.v1.ScreenResponseB*\n\x0csignalbox.v1P\x01Z\x18signalbox/v1;signalboxv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18signalbox/v1/guard.proto\x12\x0csignalbox.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x19signalbox/v1/caller.proto\"F\n\x0cScreenedTurn\x12\x1c\n\x08question\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xa0\x1f\x12\x18\n\x06\x61nswer\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xa0\x1f\"\x92\x01\n\rScreenRequest\x12\x1c\n\x08question\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xa0\x1f\x12\x33\n\x05turns\x18\x02 \x03(\x0b\x32\x1a.signalbox.v1.ScreenedTurnB\x08\xbaH\x05\x92\x01\x02\x10\x14\x12.\n\x04kind\x18\x03 \x01(\x0e\x32\x16.signalbox.v1.TextKindB\x08\xbaH\x05\x82\x01\x02\x10\x01\"\xb5\x02\n\x0eScreenResponse\x12,\n\x07verdict\x18\x01 \x01(\x0e\x32\x1b.signalbox.v1.ScreenVerdict\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12(\n\x05stage\x18\x03 \x01(\x0e\x32\x19.signalbox.v1.ScreenStage\x12-\n\x0btoken_usage\x18\x04 \x01(\x0b\x32\x18.signalbox.v1.TokenUsage\x12\r\n\x05model\x18\x05 \x01(\t\x12\x18\n\x10model_elapsed_ms\x18\x06 \x01(\x01\x12$\n\x04kind\x18\x07 \x01(\x0e\x32\x16.signalbox.v1.TextKind\x12\x15\n\roffline_rules\x18\x08 \x01(\x08\x12\x0f\n\x07prompts\x18\t \x01(\t\x12\x15\n\rcached_tokens\x18\n \x01(\x03*c\n\rScreenVerdict\x12\x1e\n\x1aSCREEN_VERDICT_UNSPECIFIED\x10\x00\x12\x18\n\x14SCREEN_VERDICT_ALLOW\x10\x01\x12\x18\n\x14SCREEN_VERDICT_BLOCK\x10\x02*c\n\x0bScreenStage\x12\x1c\n\x18SCREEN_STAGE_UNSPECIFIED\x10\x00\x12\x1e\n\x1aSCREEN_STAGE_DETERMINISTIC\x10\x01\x12\x16\n\x12SCREEN_STAGE_MODEL\x10\x02*\x7f\n\x08TextKind\x12\x19\n\x15TEXT_KIND_UNSPECIFIED\x10\x00\x12\x16\n\x12TEXT_KIND_QUESTION\x10\x01\x12\x12\n\x0eTEXT_KIND_GOAL\x10\x02\x12\x14\n\x10TEXT_KIND_ANSWER\x10\x03\x12\x16\n\x12TEXT_KIND_INCIDENT\x10\x04\x32S\n\x0cGuardService\x12\x43\n\x06Screen\x12\x1b.signalbox.v1.ScreenRequest\x1a\x1c.signalbox.v1.ScreenResponseB*\n\x0csignalbox.v1P\x01Z\x18signalbox/v1;signalboxv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -44,18 +44,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SCREENREQUEST'].fields_by_name['turns']._serialized_options = b'\272H\005\222\001\002\020\024'
   _globals['_SCREENREQUEST'].fields_by_name['kind']._loaded_options = None
   _globals['_SCREENREQUEST'].fields_by_name['kind']._serialized_options = b'\272H\005\202\001\002\020\001'
-  _globals['_SCREENVERDICT']._serialized_start=608
-  _globals['_SCREENVERDICT']._serialized_end=707
-  _globals['_SCREENSTAGE']._serialized_start=709
-  _globals['_SCREENSTAGE']._serialized_end=808
-  _globals['_TEXTKIND']._serialized_start=810
-  _globals['_TEXTKIND']._serialized_end=937
+  _globals['_SCREENVERDICT']._serialized_start=631
+  _globals['_SCREENVERDICT']._serialized_end=730
+  _globals['_SCREENSTAGE']._serialized_start=732
+  _globals['_SCREENSTAGE']._serialized_end=831
+  _globals['_TEXTKIND']._serialized_start=833
+  _globals['_TEXTKIND']._serialized_end=960
   _globals['_SCREENEDTURN']._serialized_start=98
   _globals['_SCREENEDTURN']._serialized_end=168
   _globals['_SCREENREQUEST']._serialized_start=171
   _globals['_SCREENREQUEST']._serialized_end=317
   _globals['_SCREENRESPONSE']._serialized_start=320
-  _globals['_SCREENRESPONSE']._serialized_end=606
-  _globals['_GUARDSERVICE']._serialized_start=939
-  _globals['_GUARDSERVICE']._serialized_end=1022
+  _globals['_SCREENRESPONSE']._serialized_end=629
+  _globals['_GUARDSERVICE']._serialized_start=962
+  _globals['_GUARDSERVICE']._serialized_end=1045
 # @@protoc_insertion_point(module_scope)

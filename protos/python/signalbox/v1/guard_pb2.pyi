@@ -59,7 +59,7 @@ class ScreenRequest(_message.Message):
     def __init__(self, question: _Optional[str] = ..., turns: _Optional[_Iterable[_Union[ScreenedTurn, _Mapping]]] = ..., kind: _Optional[_Union[TextKind, str]] = ...) -> None: ...
 
 class ScreenResponse(_message.Message):
-    __slots__ = ("verdict", "reason", "stage", "token_usage", "model", "model_elapsed_ms", "kind", "offline_rules", "prompts")
+    __slots__ = ("verdict", "reason", "stage", "token_usage", "model", "model_elapsed_ms", "kind", "offline_rules", "prompts", "cached_tokens")
     VERDICT_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     STAGE_FIELD_NUMBER: _ClassVar[int]
@@ -69,6 +69,7 @@ class ScreenResponse(_message.Message):
     KIND_FIELD_NUMBER: _ClassVar[int]
     OFFLINE_RULES_FIELD_NUMBER: _ClassVar[int]
     PROMPTS_FIELD_NUMBER: _ClassVar[int]
+    CACHED_TOKENS_FIELD_NUMBER: _ClassVar[int]
     verdict: ScreenVerdict
     reason: str
     stage: ScreenStage
@@ -78,4 +79,5 @@ class ScreenResponse(_message.Message):
     kind: TextKind
     offline_rules: bool
     prompts: str
-    def __init__(self, verdict: _Optional[_Union[ScreenVerdict, str]] = ..., reason: _Optional[str] = ..., stage: _Optional[_Union[ScreenStage, str]] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., model: _Optional[str] = ..., model_elapsed_ms: _Optional[float] = ..., kind: _Optional[_Union[TextKind, str]] = ..., offline_rules: _Optional[bool] = ..., prompts: _Optional[str] = ...) -> None: ...
+    cached_tokens: int
+    def __init__(self, verdict: _Optional[_Union[ScreenVerdict, str]] = ..., reason: _Optional[str] = ..., stage: _Optional[_Union[ScreenStage, str]] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., model: _Optional[str] = ..., model_elapsed_ms: _Optional[float] = ..., kind: _Optional[_Union[TextKind, str]] = ..., offline_rules: _Optional[bool] = ..., prompts: _Optional[str] = ..., cached_tokens: _Optional[int] = ...) -> None: ...
