@@ -46,6 +46,11 @@ $(UV):
 	$(UV) sync --quiet --frozen --inexact --python $(INTERPRETER) --extra local
 	@touch $@
 
+# What tests install themselves otherwise, without the proxies that a machine may need for that. A shallow clone lacks the
+# commit; a few tests say so.
+.uv/last-release: protos/released.commit | .venv/.dev
+	-@$(BIN)/python -m tests.fixtures.release && touch $@
+
 run: .venv/.run ## Start everything, ask the demo questions, print the answers, stop everything
 	@$(BIN)/signalbox demo
 
@@ -57,7 +62,7 @@ TESTS = $(if $(SERVICE),--service $(SERVICE) $(OF_SERVICE) tests/contract) $(PYT
 # In their order, in which slow files of few tests come before small ones: else one worker has them all at the end.
 # More workers than cores, as most of them wait (tests/fixtures/workers.py); each has to collect all tests.
 WORKERS ?= $(if $(SERVICE),2,5)
-test: .venv/.dev ## Run the tests, or those of one service (SERVICE=guard; PYTEST_ARGS="-k …" to choose)
+test: .venv/.dev .uv/last-release ## Run the tests, or those of one service (SERVICE=guard; PYTEST_ARGS="-k …" to choose)
 	$(if $(and $(SERVICE),$(if $(OF_SERVICE),,no)),$(error there are no tests of the service $(SERVICE)))
 	@$(BIN)/pytest --times=.test-times.json -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(TESTS)
 
@@ -68,10 +73,10 @@ mutants: .venv/.dev ## Break important lines one by one, in a copy, and see that
 	$(BIN)/python -m tests.mutants $(ONLY)
 
 # What lasting promises rest on. The seed chooses moments and victims; the tests say which it is.
-faults: .venv/.dev ## Kill, freeze, cut, take away and upgrade parts of it under load, for some minutes (SEED=1)
+faults: .venv/.dev .uv/last-release ## Kill, freeze, cut, take away and upgrade parts of it under load, for some minutes (SEED=1)
 	SIGNALBOX_CHAOS_SEED=$(or $(SEED),1) $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m faults tests/chaos $(PYTEST_ARGS)
 
-chaos: .venv/.dev ## Do that and more for long (RUNS=1000 KILLS=60 GRAPH_KILLS=500 HOSTED_RUNS=1000 HOSTED_KILLS=60 SEED=1; PYTEST_ARGS to choose)
+chaos: .venv/.dev .uv/last-release ## Do that and more for long (RUNS=1000 KILLS=60 GRAPH_KILLS=500 HOSTED_RUNS=1000 HOSTED_KILLS=60 SEED=1; PYTEST_ARGS to choose)
 	SIGNALBOX_CHAOS_RUNS=$(or $(RUNS),1000) SIGNALBOX_CHAOS_KILLS=$(or $(KILLS),60) SIGNALBOX_CHAOS_SEED=$(or $(SEED),1) \
 		SIGNALBOX_CHAOS_GRAPH_KILLS=$(or $(GRAPH_KILLS),500) SIGNALBOX_CHAOS_SLOW_S=40 SIGNALBOX_CHAOS_OUTAGE_S=60 SIGNALBOX_CHAOS_THOROUGH=1 \
 		SIGNALBOX_CHAOS_HOSTED_RUNS=$(or $(HOSTED_RUNS),1000) SIGNALBOX_CHAOS_HOSTED_KILLS=$(or $(HOSTED_KILLS),60) \

@@ -18,7 +18,7 @@ from tests.chaos.deployment import Deployment, deployment, until
 from tests.chaos.load import Load
 from tests.chaos.test_replica_frozen import TAKEN_OVER
 from tests.chaos.upgrading import in_its_world, migrate, upgraded
-from tests.fixtures.release import Release, last_release
+from tests.fixtures.release import ENVIRONMENT, ROOT, Release, last_release
 
 CONCURRENCY = 10
 # Each replica has a few connections, and prepares what comes back to one of them for the fifth time.
@@ -93,12 +93,19 @@ async def check_policies(deployed: Deployment) -> None:
         assert decided == [pinned], run_id
 
 
-def test_the_last_release_runs_its_own_code(release: Release) -> None:
-    script = "import services.runtime.server as s, signalbox.v1.runs_pb2 as p; print(s.__file__, p.__file__)"
+def test_the_last_release_runs_its_own_code_on_its_own_libraries(release: Release) -> None:
+    script = """
+import sys, services.runtime.server, signalbox.v1.runs_pb2
+print(*(module.__file__ for module in sys.modules.values() if getattr(module, "__file__", None)))
+"""
     found = subprocess.run(
         [sys.executable, "-P", "-c", script], env=release.env, capture_output=True, text=True, check=True
     )
-    assert all(Path(file).is_relative_to(release.folder) for file in found.stdout.split())
+    files = [Path(file) for file in found.stdout.split()]
+    ours = {file for file in files if file.is_relative_to(release.folder)}
+    assert release.folder / "protos/python/signalbox/v1/runs_pb2.py" in ours
+    assert release.folder / "services/runtime/server.py" in ours
+    assert not [file for file in files if file.is_relative_to(ROOT) and not file.is_relative_to(ENVIRONMENT)]
 
 
 @pytest.mark.faults
