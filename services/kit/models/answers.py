@@ -36,6 +36,8 @@ _WRAPPED = re.compile(
     r"\A\s*<(?P<tag>answer|final|final_answer|response|output|result|verdict)>(?P<said>.*)</(?P=tag)>\s*\Z",
     re.IGNORECASE | re.DOTALL,
 )
+_FENCED = re.compile(r"\A```(?:text|plaintext|markdown|md)?\n(.*)\n```\Z", re.IGNORECASE | re.DOTALL)
+_ANSWERS: Final = frozenset({"answer", "final_answer", "response", "text", "output", "result", "message", "content"})
 # A key without quotes; texts are passed over, also one that never ends: from each quote within, it would be read again.
 _BARE_KEY = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|([{,]\s*)([A-Za-z_]\w*)\s*:', re.DOTALL)
 # Parts of a content that are calls, as other APIs have them.
@@ -51,9 +53,10 @@ def schemas_of(tools: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any
 def mend(answer: dict[str, Any], offered: Schemas | None = None) -> None:
     """Mends an answer in place, and takes reasoning out of it; `offered` are the schemas of tools, by name.
 
-    Raises ValueError and the like for one that is not of the API's form.
+    None of them, where a verdict is asked for: one that goes on behind its mark is none, and is asked for again. Raises
+    ValueError and the like for an answer that is not of the API's form.
     """
-    offered = offered or {}
+    is_verdict, offered = offered is None, offered or {}
     choice = answer["choices"][0]
     if not isinstance(choice.get("finish_reason"), str):
         choice["finish_reason"] = None
@@ -62,12 +65,12 @@ def mend(answer: dict[str, Any], offered: Schemas | None = None) -> None:
     given = message.get("content")
     said = well_formed(_text_of(message))
     calls = [each for call in (*_calls_in_parts(given), *_calls_of(message)) for each in _one_by_one(_in_form(call))]
-    if not calls and offered and (written := calls_in(said, offered)):
+    if not calls and offered and (written := calls_in(_without_last_marks(said), offered)):
         calls, said = written, ""
         count(Mend.CALL_AS_TEXT)
     said = without_reasoning(said)
-    # Where nothing is offered a verdict may be asked for: one that goes on behind its mark is none, and is asked again.
-    message["content"] = _without_marks(_first_turn(said) if offered else said, said)
+    bare = _without_marks(said if is_verdict else _first_turn(said), said)
+    message["content"] = bare if is_verdict or offered else _out_of_its_wrapping(bare)
     taken: set[str] = set()
     for call in calls:
         function = call["function"]
@@ -174,6 +177,23 @@ def _without_marks(text: str, given: str) -> str:
     if said != given:
         count(Mend.TEMPLATE_MARK)
     return said
+
+
+def _out_of_its_wrapping(text: str) -> str:
+    """Returns the words that are all of a fence, or of an object with one key that says it is the answer."""
+    if (fenced := _FENCED.match(text)) and "```" not in fenced[1]:
+        return _unwrapped(fenced[1].strip())
+    if text.startswith("{"):
+        with suppress(ValueError, RecursionError):
+            [(key, said)] = load_json(text).items()
+            if key.lower() in _ANSWERS and isinstance(said, str):
+                return _unwrapped(said)
+    return text
+
+
+def _unwrapped(text: str) -> str:
+    count(Mend.WRAPPING)
+    return text
 
 
 def _without_last_marks(text: str) -> str:

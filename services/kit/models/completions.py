@@ -26,7 +26,6 @@ from tenacity import (
     wait_random,
 )
 
-from services.kit.models.prompts import with_data
 from services.kit.models.provider_words import provider_words
 from services.kit.models.span import describe_request, describe_response
 from services.kit.models.streamed import (
@@ -64,8 +63,6 @@ _COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
 NOT_THE_APIS_FORM = "not_the_apis_form"
 # What Groq says where a model wrote a call that it could not read: asked again, and told, it mostly can.
 TOOL_USE_FAILED = "tool_use_failed"
-TIMES_TOLD = 2
-_CALL_AGAIN = "Your last call of a tool could not be read; what was wrong with it stands below. Call the tool again."
 # What an error in the place of an answer is of, where asking again does not help.
 _REFUSALS = re.compile(
     r"invalid|authenti|permission|forbidden|not_?found|quota|billing|unsupported|context_length", re.I
@@ -155,7 +152,7 @@ class Completions:
         A request that failed in passing (no connection, 408, 409, 429, 5xx, or an answer that is none) is repeated,
         after the time that the endpoint asks for or a growing one, all within one timeout and the deadline of the call
         being served, however slowly the bytes of an answer come in. A call of a tool that the endpoint could not read
-        is asked for again with what was wrong.
+        is for whoever asked to be told of.
         """
         span = trace.get_current_span()
         describe_request(span, self._endpoint.base_url)
@@ -173,9 +170,9 @@ class Completions:
     async def _asked(self, request: dict[str, Any]) -> dict[str, Any]:
         """Has the answer streamed where somebody wants to hear it, and the endpoint can do so."""
         if hearer() is None or not self._streams:
-            return await self._told(request)
+            return await self._answered(request)
         try:
-            answer = await self._told({**request, **STREAMED})
+            answer = await self._answered({**request, **STREAMED})
         except EmptyAnswer as empty:
             self._charge_stream(request, empty.answer)
             raise
@@ -183,7 +180,7 @@ class Completions:
             if error.kind not in _NOT_TAKEN or "stream" not in error.said.lower():
                 raise
             self._streams = False
-            return await self._told(request)
+            return await self._answered(request)
         self._charge_stream(request, answer)
         return answer
 
@@ -193,19 +190,8 @@ class Completions:
             self._streams = False
             estimate_usage(request, answer)
 
-    async def _told(self, request: dict[str, Any]) -> dict[str, Any]:
-        messages = request.get("messages") or []
-        for _ in range(TIMES_TOLD):
-            try:
-                return await self._answered(orjson.dumps({**request, "messages": messages}))
-            except CompletionError as error:
-                if error.kind != TOOL_USE_FAILED:
-                    raise
-                told = with_data(_CALL_AGAIN, {"problem": error.said})
-                messages = [*messages, {"role": "user", "content": told}]
-        return await self._answered(orjson.dumps({**request, "messages": messages}))
-
-    async def _answered(self, body: bytes) -> dict[str, Any]:
+    async def _answered(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        body = orjson.dumps(request)
         return await repeated(lambda: self._post(body), self._endpoint.retries)
 
     async def _post(self, body: bytes) -> dict[str, Any]:
@@ -306,7 +292,7 @@ def _checked(answer: object, content: bytes, api_key: str) -> dict[str, Any]:
     if not isinstance(choices[0], dict) or not isinstance(_message_of(choices[0]), dict):
         raise CompletionError(NOT_THE_APIS_FORM, "the model's answer has no message", retryable=True)
     _count_whole_tokens(answer)
-    if _says_nothing(choices[0]):
+    if says_nothing(choices[0]):
         raise EmptyAnswer(answer)
     return answer
 
@@ -332,7 +318,8 @@ def _message_of(choice: dict[str, Any]) -> Any:
     return choice["message"]
 
 
-def _says_nothing(choice: dict[str, Any]) -> bool:
+def says_nothing(choice: Mapping[str, Any]) -> bool:
+    """Tells whether a choice neither says nor calls anything, though no limit cut it short."""
     message = choice["message"]
     told = any(message.get(name) for name in ("tool_calls", "function_call", "refusal"))
     return message.get("content") is None and not told and choice.get("finish_reason") not in CUT_SHORT

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from services.kit.models.completions import TOOL_USE_FAILED, CompletionError, repeated
+from services.kit.models.completions import TOOL_USE_FAILED, CompletionError, EmptyAnswer, repeated, says_nothing
 from services.kit.models.parameters import OneModel
 from services.kit.models.provider_words import provider_words
 from services.kit.models.streamed import Hearer, estimate_usage, hearer
@@ -76,17 +76,25 @@ class ProviderModel:
             async with asyncio.timeout(deadline.remaining(self._timeout_s)):
                 asked = convert_to_messages(messages if tools else without_calls(messages))
                 heard = hearer()
-                answer = await repeated(lambda: _answer(model, asked, heard), self._retries)
+                made = await repeated(lambda: self._asked(model, asked, heard), self._retries)
         except TimeoutError as error:
             raise CompletionError("timeout", "the model took too long", retryable=True) from error
+        except EmptyAnswer as empty:
+            made = empty.answer
         except CompletionError:
             raise
         except Exception as error:
             raise _failure(error) from error
-        made = _in_form(answer, self._parameters.model)
-        if heard is not None and not answer.usage_metadata:
+        if heard is not None and not made["usage"]["total_tokens"]:
             estimate_usage(payload, made)
         return made
+
+    async def _asked(self, model: Any, messages: Sequence[Any], heard: Hearer | None) -> dict[str, Any]:
+        """Returns an answer, asked for once. Raises CompletionError, EmptyAnswer for one of nothing."""
+        answer = _in_form(await _answer(model, messages, heard), self._parameters.model)
+        if says_nothing(answer["choices"][0]):
+            raise EmptyAnswer(answer)
+        return answer
 
     def _made(self) -> Any:
         from langchain.chat_models import init_chat_model
@@ -187,7 +195,16 @@ def _in_form(answer: Any, model: str) -> dict[str, Any]:
 
     about, usage = answer.response_metadata, answer.usage_metadata or {}
     _check_prompt(about.get("prompt_feedback"))
-    message = convert_to_openai_messages(answer)
+    message = dict(convert_to_openai_messages(answer))
+    # LangChain's classes make an empty text of an answer without a candidate.
+    message["content"] = message.get("content") or None
+    # Those whose arguments its class could not read, for the model to be told so.
+    unread = [
+        {"id": call["id"], "type": "function", "function": {"name": call["name"], "arguments": call["args"]}}
+        for call in answer.invalid_tool_calls
+    ]
+    if unread:
+        message["tool_calls"] = [*message.get("tool_calls", ()), *unread]
     reason = about.get("finish_reason") or about.get("stop_reason") or about.get("stopReason") or "stop"
     if reason in _UNREADABLE_CALLS:
         said = about.get("finish_message") or reason
@@ -197,7 +214,7 @@ def _in_form(answer: Any, model: str) -> dict[str, Any]:
     cached = (usage.get("input_token_details") or {}).get("cache_read") or 0
     return {
         "model": about.get("model_name") or about.get("model") or model,
-        "choices": [{"message": dict(message), "finish_reason": _FINISHED.get(reason, reason)}],
+        "choices": [{"message": message, "finish_reason": _FINISHED.get(reason, reason)}],
         "usage": {
             "prompt_tokens": usage.get("input_tokens", 0),
             "completion_tokens": usage.get("output_tokens", 0),

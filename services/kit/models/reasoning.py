@@ -6,14 +6,13 @@ import re
 from typing import Final
 
 _WORDS: Final = "think|thinking|thought|thoughts|reasoning|reflection|scratchpad"
-# One alternative per dialect: tags (most), [THINK] (Mistral), ◁think▷ (Kimi), channels (gpt-oss).
-_OPENING = re.compile(
-    rf"<(?:seed:)?(?:{_WORDS})(?:\s[^<>]{{0,80}})?>|<\|begin_of_thought\|>|<unused94>|\[THINK\]|◁think▷|<\|channel\|>\s{{0,8}}(?:analysis|commentary)\b",
-    re.IGNORECASE,
-)
-_CLOSING = re.compile(
-    rf"</(?:seed:)?(?:{_WORDS})\s{{0,8}}>|<\|end_of_thought\|>|<unused95>|\[/THINK\]|◁/think▷|<\|channel\|>\s{{0,8}}final\s{{0,8}}<\|message\|>",
-    re.IGNORECASE,
+# One alternative per dialect: tags (most), [THINK] (Mistral), ◁think▷ (Kimi); channels are gpt-oss's.
+_TAG_OPENS: Final = rf"<(?:seed:)?(?:{_WORDS})(?:\s[^<>]{{0,80}})?>|<\|begin_of_thought\|>|<unused94>|\[THINK\]|◁think▷"
+_TAG_CLOSES: Final = rf"</(?:seed:)?(?:{_WORDS})\s{{0,8}}>|<\|end_of_thought\|>|<unused95>|\[/THINK\]|◁/think▷"
+_TAGS: Final = tuple(re.compile(each, re.IGNORECASE) for each in (_TAG_OPENS, _TAG_CLOSES))
+_TAGS_AND_CHANNELS: Final = (
+    re.compile(rf"{_TAG_OPENS}|<\|channel\|>\s{{0,8}}(?:analysis|commentary)\b", re.IGNORECASE),
+    re.compile(rf"{_TAG_CLOSES}|<\|channel\|>\s{{0,8}}final\s{{0,8}}<\|message\|>", re.IGNORECASE),
 )
 # The same channels, of a server that takes the template's tokens out and leaves the names that stood between them.
 _BARE_CHANNELS = re.compile(r"\A(?:analysis|commentary)(?=[A-Z]).*assistantfinal(?=\S)", re.DOTALL)
@@ -28,15 +27,27 @@ def without_reasoning(text: str) -> str:
     """
     if "assistantfinal" in text:
         text = _BARE_CHANNELS.sub("", text)
+    said = _without(text, *_TAGS_AND_CHANNELS)
+    return text if said is None else _CONTROL.sub("", said).strip()
+
+
+def without_tagged_reasoning(text: str) -> str:
+    """Returns a text without reasoning between tags; channels, which also carry calls, stay."""
+    said = _without(text, *_TAGS)
+    return text if said is None else said
+
+
+def _without(text: str, opening: re.Pattern[str], closing: re.Pattern[str]) -> str | None:
+    """Returns what stands outside of reasoning; None where there is none."""
     if not any(mark in text for mark in "<[◁"):
-        return text
+        return None
     marks = sorted(
         (found.start(), found.end(), opens)
-        for pattern, opens in ((_OPENING, True), (_CLOSING, False))
+        for pattern, opens in ((opening, True), (closing, False))
         for found in pattern.finditer(text)
     )
     if not marks:
-        return text
+        return None
     kept: list[str] = []
     position, inside = 0, False
     for start, end, opens in marks:
@@ -47,4 +58,4 @@ def without_reasoning(text: str) -> str:
         inside, position = opens, end
     if not inside:
         kept.append(text[position:])
-    return _CONTROL.sub("", "".join(kept)).strip()
+    return "".join(kept)

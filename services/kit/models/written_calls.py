@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from services.kit.models.mending import Mend, count, objects_in
-from services.kit.models.reasoning import without_reasoning
+from services.kit.models.reasoning import without_tagged_reasoning
 
 Schemas = Mapping[str, Mapping[str, Any]]
 # A text that is calls, and no answer that happens to show some.
@@ -25,15 +25,18 @@ _LABELS: Final = frozenset(("action", "name", "arguments", "args", "input", "par
 _BESIDE_NAMES: Final = frozenset(
     (
         "assistant",
+        "assistantcommentary",
         "commentary",
         "analysis",
         "json",
+        "code",
         "to",
         "call",
         "tool",
         "tools",
         "function",
         "functions",
+        "functools",
         "api",
         "default_api",
     )
@@ -41,12 +44,18 @@ _BESIDE_NAMES: Final = frozenset(
 # A special token or markup that begins calls: models speak on the lines before it.
 _CALLS_BEGIN = re.compile(
     r"(?P<token>\[TOOL_CALLS\]|<\|python_tag\|>|<\|START_ACTION\|>"
-    r"|<[|\uff5c]tool[\u2581_]calls?(?:[\u2581_]section)?[\u2581_]begin[|\uff5c]>)"
-    r"|<(?:\w+:|[|\uff5c]\w+[|\uff5c])?(?:tool_calls?|function_calls?)>|<\|tool_call\|>"
+    r"|<[|\uff5c]tool[\u2581_]calls?(?:[\u2581_]section)?[\u2581_]begin[|\uff5c]>"
+    # Without the tokens around it, of a server that takes them out.
+    r"|assistantcommentary\s{1,8}to=functions\.)"
+    r"|<(?:\w+:|[|\uff5c]\w+[|\uff5c])?(?:tool_?calls?|function_?calls?)>|<\|tool_call\|>|```tool_code\b"
     r"|(?:<\|start\|>\s{0,8}\w{1,20}\s{0,8})?<\|(?:channel|start)\|>\s{0,8}(?:\w{1,20}\s{0,8})?to=functions\."
-    r"|<function=|<(?:[|\uff5c]\w+[|\uff5c]|antml:)?invoke\s"
+    r"|<function=|<(?:[|\uff5c]\w+[|\uff5c]|\w{1,20}:)?invoke\s"
     r"|(?P<step>^[ *_]{0,4}Action:[^\w{]{0,20}+(?:\{|\w[\w.-]{0,127}+[^\w{]{0,20}+(?:\{|Action[ _]?Input:)))",
     re.IGNORECASE | re.MULTILINE,
+)
+# What stands behind the name of a tool that is called, in whatever form.
+_CALLED_BY_NAME = re.compile(
+    r"[\"'`*]{0,4}\s{0,8}(?:[({\[<,]|:\s?(?=[\d{\"\[\n])|\n\s{0,8}(?:args|arguments|parameters|action input)\b)", re.I
 )
 # Of one message behind which, on the same line, calls begin.
 _THOUGHT_ENDS: Final = ("<|end|>", "<|END_THINKING|>")
@@ -56,15 +65,20 @@ _OBSERVED = re.compile(r"\n[ *_]{0,4}Observation:")
 _STEP = re.compile(r"\s*[*_]{0,3}(?:Observation|Thought|Action|Action Input|Final Answer):")
 # What a text may hold beside its calls from the first on: what wraps and labels them, and no prose.
 _WRAPPING = re.compile(
-    rf"{MARK}|</?(?:[|\uff5c]\w{{1,40}}[|\uff5c]|\w{{1,40}}:)?(?:tool_calls?|function_calls?|tool_use|name|arguments|input)>"
+    rf"{MARK}|</?(?:[|\uff5c]\w{{1,40}}[|\uff5c]|\w{{1,40}}:)?"
+    r"(?:tool_?calls?|function_?calls?|tools|tool_use|name|arguments|input)>"
     r"|```\w{0,12}|\[/?(?:TOOL_CALLS|ARGS)\]|\[CALL_ID\]\w{0,40}",
     re.IGNORECASE,
 )
-_TAG: Final = r"(?:[|\uff5c]\w+[|\uff5c]|antml:)?"
+_TAG: Final = r"(?:[|\uff5c]\w+[|\uff5c]|\w{1,20}:)?"
 # Of a call, and of its arguments.
 _TAGGED: Final = (
     (
-        re.compile(r"<function=(?P<name>[\w.-]{1,128})>(?P<inside>.*?)(?P<end></function>|\Z)", re.DOTALL),
+        # Some write the object of a call where the tag should end.
+        re.compile(
+            r'<function="?(?P<name>[\w.-]{1,128})"?(?:>|[,(]?\s?(?=\{))(?P<inside>.*?)(?P<end></function>|\Z)',
+            re.DOTALL,
+        ),
         re.compile(r"<parameter=([\w.-]{1,128})>\n?(.*?)\n?(?:</parameter>|\Z)", re.DOTALL),
     ),
     (
@@ -88,6 +102,10 @@ _TAGGED: Final = (
 _ARGUMENT_ENDS = re.compile(r"</[^<>/]{0,50}(?:parameter|arg_value)>\Z")
 # Around a text without whitespace at its ends.
 _FENCE = re.compile(r"\A```\w{0,12}|```\Z")
+# Around calls that are written as Python.
+_PYTHON_TAG = re.compile(
+    r"\A<(?:tool_?calls?|function_?calls?|code)>|</(?:tool_?calls?|function_?calls?|code)>\Z", re.I
+)
 _PYTHON = re.compile(r"\[?\s*[A-Za-z_][\w.]{0,127}\(")
 _NAMES: Final = ("name", "tool", "tool_name", "function", "action", "recipient_name")
 ARGUMENTS: Final = ("arguments", "parameters", "args", "input", "action_input", "tool_input", "params")
@@ -120,7 +138,7 @@ def _letters(name: str) -> str:
 
 def calls_in(text: str, offered: Schemas) -> list[dict[str, Any]]:
     """Returns the calls of offered tools that a text is, in any way in which models write them; none of any other."""
-    text = without_reasoning(text) if "<think" in text else text
+    text = without_tagged_reasoning(text)
     if len(text) > LONGEST_CALLS_IN_TEXT:
         return []
     try:
@@ -133,6 +151,16 @@ def calls_in(text: str, offered: Schemas) -> list[dict[str, Any]]:
     return [{"function": {"name": name, "arguments": arguments}} for name, arguments in named]
 
 
+def has_unread_call(text: str, offered: Collection[str]) -> bool:
+    """Tells whether a text in which no call was read has what begins calls, or a tool named as one that is called."""
+    if not offered:
+        return False
+    return _CALLS_BEGIN.search(text) is not None or any(
+        _CALLED_BY_NAME.match(text, found.end())
+        for found in re.finditer(rf"(?<!\w)(?:{'|'.join(map(re.escape, offered))})(?!\w)", text)
+    )
+
+
 def _behind_words(text: str) -> str:
     """Returns a text from where its calls begin, on a line of their own; nothing where they begin within one.
 
@@ -143,7 +171,8 @@ def _behind_words(text: str) -> str:
         return ""
     line = text[text.rfind("\n", 0, begin.start()) + 1 : begin.start()]
     thought = max(line.rfind(mark) for mark in _THOUGHT_ENDS)
-    told = begin["token"] and line.endswith(_SENTENCE_ENDS)
+    # What a colon and a space lead to is quoted.
+    told = (begin["token"] and line.endswith(_SENTENCE_ENDS)) or line.rstrip(" ").endswith(_SENTENCE_ENDS[:3])
     if not told and _WRAPPING.sub("", line[max(thought, 0) :]).strip():
         return ""
     written = text[begin.start() :]
@@ -223,7 +252,7 @@ def _between(text: str, tags: Collection[str]) -> list[re.Match[str]]:
 
 def _python_calls_in(text: str, offered: Schemas) -> list[tuple[str, Any]]:
     """Returns calls that a text is when read as Python: `[name(key="value")]`, `print(name(…))`, `name.call(…)`."""
-    bare = _FENCE.sub("", re.sub(MARK, "", text).strip()).strip()
+    bare = _FENCE.sub("", _PYTHON_TAG.sub("", re.sub(MARK, "", text).strip()).strip()).strip()
     if len(bare) > LONGEST_LITERAL or not _PYTHON.match(bare):
         return []
     try:

@@ -278,16 +278,12 @@ async def test_a_message_may_be_called_otherwise(model: Model, choice: dict[str,
     assert answer["choices"][0]["message"] == {"content": "hi"}
 
 
-async def test_a_call_that_the_endpoint_could_not_read_is_asked_for_again_with_what_was_wrong(model: Model) -> None:
+async def test_a_call_that_the_endpoint_could_not_read_is_told_apart_from_a_refusal(model: Model) -> None:
     """As Groq says it."""
     error = {"message": "Failed to call a function.", "type": "invalid_request_error", "code": "tool_use_failed"}
-    model.replies = [lambda: web.json_response({"error": error}, status=400), good]
-    assert await create(model.base_url, retries=0) == GOOD
-    body: Any = model.requests[1][1]
-    [told] = body["messages"]
-    assert "Failed to call a function." in told["content"]
     model.replies = [lambda: web.json_response({"error": error}, status=400)]
-    assert (await failed(model.base_url)).kind == "tool_use_failed"
+    caught = await failed(model.base_url)
+    assert (caught.kind, caught.said, caught.retryable) == ("tool_use_failed", "Failed to call a function.", False)
 
 
 async def test_an_endpoint_that_answers_byte_by_byte_outlasts_no_limit() -> None:

@@ -326,6 +326,29 @@ async def test_a_providers_class_answers_in_the_same_form(provider: Any) -> None
     ]  # fmt: skip
 
 
+async def test_an_answer_without_anything_is_asked_for_again_and_at_last_is_what_there_is(provider: Any) -> None:
+    """Gemini's class makes one of an answer without candidates."""
+    nothing = AIMessage("", response_metadata={"prompt_feedback": {}})
+    parameters, _ = provider(nothing, AIMessage("done"), retries=1)
+    answer = await ModelChain("plan", parameters, timeout_s=30, retries=1).create(ASKED_FOR)
+    assert answer["choices"][0]["message"]["content"] == "done"
+    parameters, _ = provider(nothing, nothing, retries=1)
+    answer = await ModelChain("plan", parameters, timeout_s=30, retries=1).create(ASKED_FOR)
+    mend(answer)
+    assert answer["choices"][0]["message"]["content"] == ""
+    assert answer["usage"]["total_tokens"] == 0
+
+
+async def test_a_call_that_a_providers_class_could_not_read_is_a_call(provider: Any) -> None:
+    parameters, _ = provider(
+        AIMessage("", invalid_tool_calls=[{"name": "look", "args": '{"at": ', "id": "c", "error": "no JSON"}])
+    )
+    answer = await ask(parameters)
+    mend(answer, {"look": {}})
+    [call] = answer["choices"][0]["message"]["tool_calls"]
+    assert call["function"] == {"name": "look", "arguments": '{"at": '}
+
+
 async def test_calls_are_told_in_words_where_no_tools_are_offered(provider: Any) -> None:
     parameters, seen = provider(AIMessage("done"))
     chain = ModelChain("plan", parameters, timeout_s=30, retries=0)

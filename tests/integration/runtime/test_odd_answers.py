@@ -232,6 +232,62 @@ async def test_no_model_is_asked_in_the_same_words_again(odd: OddServices, agent
         assert max(asked.values()) == 1, (message, [model for (model, _), times in asked.items() if times > 1])
 
 
+NO_CALL: dict[str, Reply] = {
+    "half of a call": said({"content": '<tool_call>{"name": "read_file", "arguments": {"path'}),
+    "a call among words": said({"content": "Moment.\n<tool_call>{}</tool_call>\nGleich."}),
+    "a call that its endpoint could not read": Reply.raw(
+        json.dumps({"error": {"message": "Failed to call a function.", "code": "tool_use_failed"}}), status=400
+    ),
+    "no usage": Reply.raw(json.dumps({"choices": [{"message": {"content": "x"}}], "usage": {"prompt_tokens": -1}})),
+}
+# Who is asked first, and what it then does, of each agent.
+STEPS: dict[str, tuple[str, Reply]] = {
+    "data_chat": ("agent", Reply.tool_call("execute_db_query", {"query": "SELECT a, b FROM t"})),
+    "sast_triage": ("triage", Reply.tool_call("fetch_code", {"path": "a.py"})),
+    "sast_investigation": ("research", Reply.tool_call("read_file", {"path": "a.py"})),
+    "incident_investigation": ("incident", Reply.tool_call("execute_db_query", {"query": "SELECT a, b FROM t"})),
+    "graph_editor": ("parse", Reply.tool_call("submit_goal", {})),
+}
+
+
+@pytest.mark.parametrize("agent", GIVEN)
+async def test_a_call_that_cannot_be_read_costs_one_more_that_is_told_so(odd: OddServices, agent: str) -> None:
+    role, step = STEPS[agent]
+    for what, answer in NO_CALL.items():
+        odd.forget()
+        odd.answers = {"get_few_shot_examples": NO_EXAMPLES, "execute_db_query": result(["a", "b"], ["1", "2"])}
+        odd.model.script(role, [answer, step])
+        run = await odd.run(GIVEN[agent](), wall_time_s=20)
+        first, second, *_ = odd.model.requests_of(role)
+        assert "problem" in json.dumps(second.messages[len(first.messages) :]) or "went_wrong" in second.last_text, what
+        assert run.spend.model_calls >= 2, what
+        if agent != "graph_editor":
+            assert any(tool != "get_few_shot_examples" for tool, _ in odd.called), (what, run)
+
+
+async def test_a_query_that_is_written_down_is_told_to_be_no_call(odd: OddServices) -> None:
+    odd.answers = {"get_few_shot_examples": NO_EXAMPLES, "execute_db_query": result(["a", "b"], ["1", "2"])}
+    for text in ("```sql\nSELECT a, b FROM t;\n```", "Here is the query:\n\nselect a, b\nfrom t"):
+        odd.model.forget()
+        odd.model.script("agent", [said({"content": text}), STEPS["data_chat"][1]])
+        odd.model.script("format", [Reply.text("It is 1, and 2.")])
+        run = await odd.run(QUESTION, wall_time_s=20)
+        assert run.state == runs_pb2.RUN_STATE_SUCCEEDED, run
+
+
+async def test_a_text_that_looks_like_a_call_to_the_last_is_an_answer(odd: OddServices) -> None:
+    odd.answers = {"get_few_shot_examples": NO_EXAMPLES}
+    odd.model.script("agent", [NO_CALL["half of a call"]], repeat="last")
+    run = await odd.run(QUESTION)
+    assert (run.state, run.stop_reason) == (runs_pb2.RUN_STATE_NEEDS_REVIEW, "plain_text")
+    assert (len(odd.model.requests_of("agent")), run.spend.model_calls) == (3, 3)
+    odd.model.forget()
+    odd.model.script("agent", [NO_CALL["half of a call"]], repeat="last")
+    run = await odd.run(QUESTION, model_calls=2)
+    assert len(odd.model.requests_of("agent")) == 2
+    assert run.stop_reason
+
+
 async def test_an_answer_without_a_word_is_looked_at_in_passing(odd: OddServices) -> None:
     odd.answers = {"get_few_shot_examples": NO_EXAMPLES}
     for text in WORDLESS:

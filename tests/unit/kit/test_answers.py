@@ -10,6 +10,7 @@ import pytest
 from services.guard.prompt import read_verdict
 from services.kit.models.answers import mend
 from services.kit.models.mending import MOST_NESTED
+from services.kit.models.written_calls import has_unread_call
 
 
 def answer(**choice: Any) -> dict[str, Any]:
@@ -134,6 +135,39 @@ def test_of_a_verdict_nothing_is_cut(said: str) -> None:
     mend(given)
     assert given["choices"][0]["message"]["content"] == said
     assert read_verdict(said) is None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "There are 4.<|im_end|>\n<|im_start|>user\nAnd how many are off?",
+        "```\nThere are 4.\n```",
+        "```markdown\nThere are 4.\n```<|im_end|>",
+        '{"answer": "There are 4."}',
+        '<think>five?</think>\n{"response": "There are 4."}',
+    ],
+)
+def test_where_words_are_asked_for_they_are_taken_from_what_is_around_all_of_them(said: str) -> None:
+    given = answer(message={"content": said})
+    mend(given, {})
+    assert given["choices"][0]["message"]["content"] == "There are 4."
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        '{"verdict": "ALLOW"}',
+        '{"answer": "4", "of": "5"}',
+        '{"answer": 4}',
+        "```\n1\n```\nand\n```\n2\n```",
+        "{",
+        "```sql\nx\n```",
+    ],
+)
+def test_what_is_around_a_part_or_may_be_the_answer_itself_stays(said: str) -> None:
+    given = answer(message={"content": said})
+    mend(given, {})
+    assert given["choices"][0]["message"]["content"] == said
 
 
 @pytest.mark.parametrize(
@@ -275,11 +309,20 @@ WRITTEN = [
     '**execute_db_query**\n```json\n{"query": "SELECT 1"}\n```',
     'execute_db_query("SELECT 1")',
     'Thought: I need it.\nAction: execute_db_query\nAction Input: {"query": "SELECT 1"}',
+    '[TOOL_CALLS][{"name": "execute_db_query", "arguments": {"query": "SELECT 1"}, "id": "a1B2c3D4e"}]</s>',
+    '```json\n{"name": "execute_db_query", "parameters": {"query": "SELECT 1"}}\n```<end_of_turn>',
+    '<TOOLCALL>[{"name": "execute_db_query", "arguments": {"query": "SELECT 1"}}]</TOOLCALL>',
+    '<tools>\n{"name": "execute_db_query", "arguments": {"query": "SELECT 1"}}\n</tools>',
+    'functools[{"name": "execute_db_query", "arguments": {"query": "SELECT 1"}}]',
+    '<function=execute_db_query{"query": "SELECT 1"}</function>',
+    '<function="execute_db_query">{"query": "SELECT 1"}</function>',
+    '<function_calls>\nexecute_db_query(query="SELECT 1")\n</function_calls>',
+    '<|channel|>analysis to=functions.execute_db_query code<|message|>{"query": "SELECT 1"}<|call|>',
 ]
 # What a special token or markup begins; models speak on the lines before these.
 LED = (
     "tool_call>", "[TOOL_CALLS]", "python_tag", "<|channel|>", "begin|>", "begin\uff5c>", "DSML", "START_ACTION",
-    "<function=", "<function_calls>", "Action:",
+    "<function=", "<function_calls>", "<TOOLCALL>", "```tool_code", "Action:",
 )  # fmt: skip
 LED_IN = [each for each in WRITTEN if any(mark in each for mark in LED)]
 NOT_LED_IN = [each for each in WRITTEN if each not in LED_IN]
@@ -341,6 +384,14 @@ def test_a_call_on_a_line_of_its_own_is_one_behind_words(text: str, before: str)
         '<\uff5ctool\u2581sep\uff5c>execute_db_query\n```json\n{"query": "SELECT 1"}\n```',
         'I will look:[TOOL_CALLS][{"name": "execute_db_query", "arguments": {"query": "SELECT 1"}}]',
         '[TOOL_CALLS]execute_db_query[CALL_ID]a1B2c3D4e[ARGS]{"query": "SELECT 1"}',
+        "I need it.</think>\n<\uff5ctool\u2581calls\u2581begin\uff5c><\uff5ctool\u2581call\u2581begin\uff5c>"
+        'execute_db_query<\uff5ctool\u2581sep\uff5c>{"query": "SELECT 1"}<\uff5ctool\u2581call\u2581end\uff5c>',
+        '[THINK]I need it.[/THINK][TOOL_CALLS]execute_db_query[ARGS]{"query": "SELECT 1"}',
+        '\u25c1think\u25b7I need it.\u25c1/think\u25b7execute_db_query{"query": "SELECT 1"}',
+        "<seed:think>I need it.</seed:think><seed:tool_call><function=execute_db_query><parameter=query>SELECT 1"
+        "</parameter></function></seed:tool_call>",
+        'analysisI need it.assistantcommentary to=functions.execute_db_query json{"query": "SELECT 1"}',
+        'Let me see. <tool_call>{"name": "execute_db_query", "arguments": {"query": "SELECT 1"}}</tool_call>',
         'I need to look.\nAction: execute_db_query\nAction Input: {"query": "SELECT 1"}\nObservation: 1 row\n\n'
         "Thought: I know it.\nFinal Answer: 1",
         "Thought: I need it.\nAction:\n```json\n"
@@ -389,6 +440,37 @@ def test_a_call_behind_a_thought_or_before_what_is_made_up_is_one(text: str) -> 
 def test_a_text_that_is_no_call_stays_a_text(text: str) -> None:
     made = mended({"content": text})
     assert (made["content"], made.get("tool_calls")) == (text, None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<tool_call>{"name": "execute_db_query", "arguments": {"query": "SELECT',
+        'Moment.\n<tool_call>{"name": "execute_db_query", "arguments": {"query": "SELECT 1"}}</tool_call>\nGleich.',
+        '<tool_call>{"name": "execute_db_query", "arguments": {"query": "SELECT 1", "query": "SELECT 2"}}</tool_call>',
+        'rows = execute_db_query(query="SELECT 1")\nprint(rows)',
+        "<start_function_call>call:execute_db_query{query:<escape>SELECT 1<escape>}<end_function_call>",
+        "Thought: I need it.\nAction: execute_db_query\nAction Input: SELECT 1",
+        "tool: execute_db_query\narguments:\n  query: SELECT 1",
+        '{"name": "execute_db_query", // counts\n "arguments": {"query": "SELECT 1"}}',
+    ],
+)
+def test_a_text_that_looks_like_a_call_and_is_none_is_told_apart_from_an_answer(text: str) -> None:
+    made = mended({"content": text})
+    assert "tool_calls" not in made
+    assert has_unread_call(made["content"], OFFERED)
+    assert not has_unread_call(made["content"], {})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "You have 13 devices.", "I asked execute_db_query for it, and it has no such table.", "See {this} (here).",
+        "With execute_db_query_all(1) one would see more.", "", "The tool execute_db_query: it found nothing.",
+    ],
+)  # fmt: skip
+def test_an_answer_is_no_call_that_could_not_be_read(text: str) -> None:
+    assert not has_unread_call(text, OFFERED)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from services.kit.models.mending import each_key_once, mended
 from services.kit.models.provider_words import provider_words
 from services.kit.models.reasoning import without_reasoning
 from services.kit.models.records import read_text
-from services.kit.models.written_calls import LONGEST_CALLS_IN_TEXT, calls_in, tool_name
+from services.kit.models.written_calls import LONGEST_CALLS_IN_TEXT, calls_in, has_unread_call, tool_name
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -44,6 +44,7 @@ REPEATED = [
     "<|im_end|>\n<|im_start|>", "<|", "[INST]", "<answer>", "</answer>", "<think>", "</think>", "<think ", "[THINK]",
     "<tool_call>", "<look>", "<look>\n", "</look>", "<query>", "<function=look>", "<parameter=query>\n",
     '<invoke name="look">', '<parameter name="query">', "<arg_key>a", "<arg_key>a</arg_key><arg_value>",
+    "```tool_code\n", "<tools>", "<TOOLCALL>", '<function="look"', "assistantcommentary ", ". <tool_call>",
     "<|channel|>", "<|start|>", "to=functions.", "[TOOL_CALLS]", "\nTool: ", "\nAction: look\n", "\nAction:-",
     "\nAction: look\nAction Input: {}\nObservation: 1\n\n", "\n \n", "assistant", "a", "a.", "a ", "1", "1.", "1:",
     "-", "- ", "*", "(", "look(", "\u00e9", "/", "sk-", "token", "bearer ",
@@ -80,6 +81,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "a verdict": lambda text: mend(message(content=text)),
     "an answer": lambda text: mend(message(content=text), OFFERED),
     "calls": lambda text: calls_in(text[-LONGEST_CALLS_IN_TEXT:], OFFERED),
+    "what calls could not be read": lambda text: has_unread_call(text, OFFERED),
     "arguments": lambda text: mended_arguments(text, SCHEMA),
     "a name": lambda text: tool_name(text, OFFERED),
     "reasoning": without_reasoning,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,7 @@ from services.runtime.agents.data_chat.policy import DataChatPolicy
 from services.runtime.agents.data_chat.query_results import grounding_by, problems_of, run_of, runs_of, support_of
 from services.runtime.agents.data_chat.state import ADMIN_BYPASS, DataChatState, QueryRun, Turn
 from services.runtime.agents.data_chat.wording import refused_question, with_result, without_result
+from services.runtime.agents.next_step import Answered, ask_for_step
 from services.runtime.agents.prompt_messages import INTERNAL
 from services.runtime.agents.refusals import INVALID_ARGUMENTS, refusal, unknown_tool
 from services.runtime.agents.screening import ALLOWED, BLOCKED
@@ -38,6 +40,8 @@ from services.runtime.routing.state import COMPLETED
 
 log = get_logger()
 TOOLS = (EXECUTE_DB_QUERY, GET_FEW_SHOT_EXAMPLES)
+# A query that is written down, and not handed to its tool.
+_QUERY = re.compile(r"^\s*(?:```sql\b|SELECT\s[^;]{1,2000}?\sFROM\s)", re.MULTILINE | re.IGNORECASE)
 NO_WHOLE_ANSWER = "That was no whole answer: it was cut, or empty. Call a tool, or answer in a few sentences."
 
 
@@ -105,10 +109,13 @@ class DataChatNodes:
             added.append(HumanMessage(words(__package__, "last_call")))
         catalog = {} if is_last else await self._sql.catalog(context)
         tools = [catalog[name].as_function() for name in TOOLS if name in catalog]
-        answer, call = await ask_within(
-            self._agent_model, "agent", [*history, *added], tools, self._policy.context_characters
-        )
-        return {"messages": [*added, answer], "iteration_count": 1, "model_calls": [call]}
+
+        async def ask(told: list[BaseMessage]) -> Answered:
+            prompted, most = [*history, *added, *told], self._policy.context_characters
+            return await ask_within(self._agent_model, "agent", prompted, tools, most)
+
+        answer, calls = await ask_for_step(ask, tools, written=_QUERY)
+        return {"messages": [*added, answer], "iteration_count": 1, "model_calls": calls}
 
     async def tools(self, state: DataChatState, context: NodeContext) -> StateUpdate:
         """Runs the tool calls that the model asked for, one after another."""

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from langchain.agents.middleware import AgentMiddleware, ExtendedModelResponse, ModelRequest, ModelResponse
 from langchain.tools.tool_node import ToolCallRequest
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.types import Command
 
 from services.kit.models.prompts import prompt
@@ -21,6 +21,7 @@ from services.runtime.agents.code_review.code_bank import BankLimits, files_of, 
 from services.runtime.agents.code_review.code_tools import CodeTools, own_arguments
 from services.runtime.agents.code_review.finding import described
 from services.runtime.agents.context_budget import once_tighter, records_within
+from services.runtime.agents.next_step import MOST_ASKED, Answered, ask_for_step
 from services.runtime.agents.quoting import cut
 from services.runtime.agents.refusals import TOOL_NAME_LENGTH, unknown_tool
 from services.runtime.agents.sast_investigation.policy import SastInvestigationPolicy
@@ -32,7 +33,7 @@ from services.runtime.agents.sast_investigation.task import (
     ResearchState,
     ResearchTask,
 )
-from services.runtime.calls.chat_model import ChatModel, ModelCall
+from services.runtime.calls.chat_model import ChatModel
 from services.runtime.routing.calls import collecting, note
 from services.runtime.routing.recorder import CallRecord
 
@@ -77,11 +78,15 @@ class StatelessPrompt(AgentMiddleware[ResearchState, ResearchTask]):
         del handler
         tools = await self._code.functions(task.node, TOOLS)
 
-        async def ask(characters: int) -> tuple[AIMessage, ModelCall]:
-            return await self._model.ask("research", self._messages(request, task, made, characters), tools)
+        async def ask(told: list[BaseMessage]) -> Answered:
+            async def within(characters: int) -> Answered:
+                messages = [*self._messages(request, task, made, characters), *told]
+                return await self._model.ask("research", messages, tools)
+
+            return await once_tighter(within, self._policy.prompt_code_chars)
 
         with _kept_for_state() as calls:
-            answer, _ = await once_tighter(ask, self._policy.prompt_code_chars)
+            answer, _ = await ask_for_step(ask, tools, most=min(MOST_ASKED, task.model_calls - made))
         kept = with_own_ids(answer, f"research-{task.iteration}-{made}")
         tool_calls = task.tool_calls_left(request.state, self._policy.research_calls_per_turn)
         result = ModelResponse(result=[_trimmed(kept, tool_calls)])

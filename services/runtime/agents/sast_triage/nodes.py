@@ -22,6 +22,7 @@ from services.runtime.agents.code_review.draft import verdict_word
 from services.runtime.agents.code_review.finding import described
 from services.runtime.agents.code_review.snippets import checked_finding
 from services.runtime.agents.context_budget import ask_within
+from services.runtime.agents.next_step import Answered, ask_for_step
 from services.runtime.agents.quoting import MISSING_SHOWN, cut
 from services.runtime.agents.refusals import NOT_RUN, TOOL_NAME_LENGTH, refusal, unknown_tool
 from services.runtime.agents.sast_triage.policy import SastTriagePolicy
@@ -84,8 +85,13 @@ class SastTriageNodes:
         window = history[-self._policy.history_messages :]
         tools = [*await self._code.functions(context, [FETCH_CODE]), ANALYZE_FUNCTION]
         prompted = [SystemMessage(instructions), *window, summary]
+
+        async def ask(told: list[BaseMessage]) -> Answered:
+            most = self._policy.context_characters
+            return await ask_within(self._model, "triage", [*prompted, *told], tools, most)
+
         try:
-            answer, _ = await ask_within(self._model, "triage", prompted, tools, self._policy.context_characters)
+            answer, _ = await ask_for_step(ask, tools)
         except (ModelFailed, ModelRefused) as error:
             if not state.get("code_bank"):
                 raise
