@@ -46,9 +46,12 @@ class Mend(StrEnum):
 
 from_zero(MODEL_ANSWERS_MENDED, list(Mend))
 
-_NONE: Final = frozenset({"", "none", "n/a", "na", "null", "nil", "nothing", "-"})
-_TRUE: Final = frozenset({"true", "yes", "y", "1"})
-_FALSE: Final = frozenset({"false", "no", "n", "0"})
+_NONE: Final = frozenset(
+    {"", "none", "none found", "not applicable", "n/a", "na", "null", "nil", "nothing", "-", "keine", "nichts",
+     "ninguno", "ninguna", "nada"}
+)  # fmt: skip
+_TRUE: Final = frozenset({"true", "yes", "y", "1", "ja", "wahr", "sí", "si", "verdadero"})
+_FALSE: Final = frozenset({"false", "no", "n", "0", "nein", "falsch", "falso"})
 _NUMBER = re.compile(r"(?:~|≈|about )?\s?(-?\d+(?:[.,]\d+)?)\s?(%|percent)?", re.IGNORECASE)
 _OF = re.compile(r"(\d+(?:\.\d+)?)\s?(?:/|out of|of)\s?(\d+(?:\.\d+)?)", re.IGNORECASE)
 _WHOLE = re.compile(r"(?:[^\n]{0,1024}:\s?|lines?\s|L)?(\d{1,12})(?:\.0{1,6})?", re.IGNORECASE)

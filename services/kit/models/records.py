@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from functools import cache
 from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from services.kit.models.mending import Mend, count, mended, objects_in
+from services.kit.models.mending import Mend, count, load_json, mended, objects_in
 from services.kit.text.problems import problems_of
 
 RecordT = TypeVar("RecordT", bound=BaseModel)
@@ -40,6 +41,9 @@ def read_text(kind: type[RecordT], text: str) -> RecordT:
 def object_in(kind: type[BaseModel], text: str) -> dict[str, Any]:
     """Returns the one object in a text that has something of the record. Raises UnreadableAnswer."""
     try:
+        if text.strip().startswith('"'):
+            with suppress(ValueError):  # JSON written down as JSON
+                text = str(load_json(text.strip()))
         found = [each for _, _, each in objects_in(text)]
     except (ValueError, RecursionError) as error:
         raise UnreadableAnswer(str(error) or "it is not JSON") from error

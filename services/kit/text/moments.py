@@ -39,6 +39,12 @@ _MONTH_FIRST: Final = re.compile(rf"\b{_MONTH}\s+(?:the\s+)?{_DAY}(?!\d|[.:,]\d)
 _MONTH_YEAR: Final = re.compile(rf"\b{_MONTH},?\s+(?:of\s+|de\s+)?(?P<year>\d{{4}})")
 _MONTH_ALONE: Final = re.compile(rf"\b(?P<month>{'|'.join(MONTHS)})\b")
 _WEEKDAY: Final = re.compile(rf"\b(?P<weekday>{'|'.join(WEEKDAYS)})s?\b")
+# Days that are told by the one on which it is said.
+_RELATIVE: Final = re.compile(
+    r"\b(?:yesterday|today|tomorrow|tonight|(?:last|past|previous|next) (?:night|week|weekend|month|quarter|year)"
+    r"|(?:vor)?gestern|heute|(?:letzte|vorige|n\u00e4chste)[mnrs]? (?:nacht|woche|wochenende|monat|quartal|jahr)"
+    r"|(?:ante)?ayer|hoy|anoche|(?:semana|mes|trimestre|a\u00f1o) (?:pasad[oa]|anterior))\b"
+)
 _CLOCK: Final = re.compile(
     r"(?<![\d:.])(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,]\d+)?)?(?!\d|:\d)"
     r"(?:\s?(?P<half>[ap]\.?m\b\.?))?(?:\s?(?:z|utc|gmt|uhr|h)\b|[+-]\d\d:?\d\d)?"
@@ -63,13 +69,17 @@ class Clock(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A day or a time in a text, in each way in which it can be read; `doubtful` may be a number and a word."""
+    """A day or a time in a text, in each way in which it can be read.
+
+    One that is `relative` says how long ago, or how soon; a `doubtful` one may be a number and a word, or a word.
+    """
 
     start: int
     end: int
     days: tuple[Day, ...] = ()
     clock: Clock | None = None
     weekday: int | None = None
+    relative: bool = False
     doubtful: bool = False
 
 
@@ -89,6 +99,8 @@ def moments_in(text: str) -> Iterator[Found]:
 def _read(match: re.Match[str]) -> Found | None:
     parts = match.groupdict()
     where = match.span()
+    if match.re is _RELATIVE:
+        return Found(*where, relative=True)
     if "weekday" in parts:
         return Found(*where, weekday=WEEKDAYS[parts["weekday"]])
     if "hour" in parts:
@@ -100,8 +112,6 @@ def _read(match: re.Match[str]) -> Found | None:
         return Found(*where, days=days) if days else None
     name = parts["month"]
     month = int(name) if name.isdecimal() else _ALL_MONTHS[name]
-    if match.re is _MONTH_ALONE and name in _WORDS_TOO:
-        return None
     day = Day(int(parts.get("year") or 0), month, int(parts.get("day") or 0))
     doubtful = name in _WORDS_TOO and not day.year
     return Found(*where, days=(day,), doubtful=doubtful) if _is(day.month, day.day or 1) else None
@@ -125,4 +135,5 @@ def _is(month: int, day: int) -> bool:
 
 _PATTERNS: Final = (
     _ISO, _NUMERIC, _DAY_FIRST, _MONTH_FIRST, _MONTH_YEAR, _ISO_MONTH, _CLOCK, _HOUR, _MONTH_ALONE, _WEEKDAY,
+    _RELATIVE,
 )  # fmt: skip

@@ -40,7 +40,9 @@ _GERMAN: Final = sorted(
 )
 _GERMAN_PARTS: Final = re.compile("|".join(_GERMAN))
 _SPELT: Final = str.maketrans({"á": "a", "é": "e", "í": "i", "ó": "o", "ú": "u"})
-_KNOWN: Final = {**_SMALL, **{word.translate(_SPELT): value for word, value in _SMALL.items()}}
+_FEMININE: Final = {f"{word[:-2]}as": value for word, value in _SMALL.items() if word.endswith("ientos")}
+_FORMS: Final = {**_SMALL, **_FEMININE, "veintiuna": 21}
+_KNOWN: Final = {**_FORMS, **{word.translate(_SPELT): value for word, value in _FORMS.items()}}
 
 
 def numbers_in_words(text: str) -> Iterator[int]:

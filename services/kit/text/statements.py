@@ -17,7 +17,7 @@ from datetime import date
 from decimal import Decimal, InvalidOperation
 from typing import Final, NamedTuple
 
-from services.kit.text.moments import MONTHS, WEEKDAYS, Clock, Day, moments_in
+from services.kit.text.moments import WEEKDAYS, Clock, Day, moments_in
 from services.kit.text.number_words import SCALES, numbers_in_words
 
 LONGEST_WORDING: Final = 20_000
@@ -29,6 +29,12 @@ _LINK: Final = re.compile(
     r"(?:[a-z][a-z0-9+.-]{1,20}://|www\.|mailto:|tel:|javascript:|data:)[^\s<>\"'`|)\]]+"
     r"|(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+"
     r"|(?<![\w@./-])(?:[\w-]{2,}\.)+[a-z]{2,24}(?:/[^\s<>\"'`|)\]]*)?(?![\w-])",
+    re.IGNORECASE,
+)
+# A point that is written so that no program takes it for one, as readers are used to.
+_POINT: Final = re.compile(
+    r"(?<=\w)(?:\s?[\[({]\s?(?:\.|dot|punkt|punto)\s?[\])}]\s?(?=\w)"
+    r"|\s(?:dot|\.)\s(?=(?:app|com|de|dev|es|eu|info|io|net|org)\b))",
     re.IGNORECASE,
 )
 _LINK_TARGET: Final = re.compile(r"\]\(\s*<?([^)\s>]+)")
@@ -44,6 +50,23 @@ _QUARTER: Final = re.compile(r"q([1-4])")
 _UNITS: Final = frozenset({"m2", "m3", "km2", "km3", "co2", "h2o", "ipv4", "ipv6", "utf-8", "p95", "p99", "p50"})
 _LIST_NUMBER: Final = re.compile(r"^[ \t>*-]*(\d{1,3})[.)](?=\s)", re.MULTILINE)
 _PERCENT: Final = re.compile(r"\s?(?:%|percent|prozent|por ciento)")
+_PLURALS: Final = {
+    "dozens": 12, "tens": 10, "hundreds": 100, "thousands": 1000, "tens of thousands": 10**4,
+    "hundreds of thousands": 10**5, "millions": 10**6, "tens of millions": 10**7, "dutzende": 12, "hunderte": 100,
+    "tausende": 1000, "zehntausende": 10**4, "hunderttausende": 10**5, "millionen": 10**6, "docenas": 12, "decenas": 10,
+    "cientos": 100, "miles": 1000, "decenas de miles": 10**4, "cientos de miles": 10**5,
+}  # fmt: skip
+_FRACTIONS: Final = {
+    "half": Decimal("0.5"), "third": Decimal(1) / 3, "thirds": Decimal(2) / 3, "quarter": Decimal("0.25"),
+    "quarters": Decimal("0.75"), "double": Decimal(2), "triple": Decimal(3),
+}  # fmt: skip
+_FRACTION: Final = re.compile(
+    r"\b(?:(?P<half>half(?! past)|h\u00e4lfte|mitad)|(?P<third>(?:a|one) third|ein drittel|un tercio)"
+    r"|(?P<thirds>two thirds|zwei drittel|dos tercios)|(?P<quarters>three quarters|drei viertel|tres cuartos)"
+    r"|(?P<quarter>(?:a|one) quarter(?! (?:past|to))|ein viertel|un cuarto)"
+    r"|(?P<double>twice|doubled?|doppelt|verdoppelt|doble)"
+    r"|(?P<triple>tripled?|dreifach|verdreifacht|triple))\b"
+)
 _SCALE: Final = re.compile(rf"[\s-]?({'|'.join(SCALES)}|mio|mrd|k|m|bn|b)\b\.?")
 _SCALED: Final = re.compile(rf"(?:{_NUMBER.pattern})(?:{_SCALE.pattern})?")
 _SHORT_SCALES: Final = {"mio": 10**6, "mrd": 10**9, "k": 1000, "m": 10**6, "bn": 10**9, "b": 10**9}
@@ -55,6 +78,14 @@ _ABOUT: Final = re.compile(
 _BELOW: Final = re.compile(r"\b(?:minus|below|negative|under|unter|negativ|menos|bajo|dropp?ed|fell|decrease|loss)\b")
 _QUOTED: Final = re.compile(r"[\"“„«`]([^\"“”„«»`\n]{2,80})[\"”“»`]|(?<!\w)'([^'\n]{2,80})'(?!\w)")
 _NAME: Final = re.compile(r"[^\W\d_][\w\u2019'-]*")
+# In German nouns are written together: of two with a space between the second names the first.
+_CAPITAL: Final = r"(?=[A-Z\u00c4\u00d6\u00dc])"
+_NAMED: Final = re.compile(rf"(?<!\S){_CAPITAL}([\w-]+)\.? {_CAPITAL}({_NAME.pattern})")
+_BEFORE_NOUNS_TEXT: Final = """
+sie ihr ihre ihrer ihren ihrem ihres ihnen anzahl zahl summe prozent grad stück hundert
+tausend million millionen milliarde milliarden dutzend
+"""
+_BEFORE_NOUNS: Final = frozenset(_BEFORE_NOUNS_TEXT.split())
 _BEGINS: Final = re.compile(r"(?:^|[.!?:;|\n•\u2013\u2014>\"“„«'`])[\s*_#>|\"“„«'`-]*$")
 _LABEL: Final = re.compile(r"^(?![ \t]*(?:[-*•+]|\d{1,3}[.)])[ \t])([ \t*_#>]*[^\n|:]{1,40}):", re.MULTILINE)
 _ITEM: Final = re.compile(r"[ \t]*(?:[-*•+]|\d{1,3}[.)])[ \t]+([^\n|:]{1,60}):")
@@ -75,7 +106,8 @@ the is are and of in has have had you your with for there that this to on by fro
 """
 _ENGLISH: Final = frozenset(_ENGLISH_TEXT.split())
 _SPANISH_TEXT: Final = """
-el la los las y es son de en con tiene tienen su sus hay que por un una del fue más
+el la los las y es son de en con tiene tienen su sus hay que por un una del fue más tienes usted según está están al
+lo tu tus mi mis desde hasta cada
 """
 _SPANISH: Final = frozenset(_SPANISH_TEXT.split())
 # The last of them begin sentences, and head cells and lists.
@@ -88,7 +120,7 @@ minimum min highest lowest number count result results answer value values range
 first last status name time day date unit question query row rows column and of in on at for with per by a an el
 la los las su sus hay de anzahl gesamt summe durchschnitt mittelwert wert werte ergebnis höchste niedrigste
 höchster niedrigster größte kleinste zeit tag datum und der die das promedio máximo mínimo número resultado
-valor fecha y ja nein unknown
+valor fecha y ja nein unknown usted ustedes tú du sie ihr wir
 """
 _NO_NAMES: Final = frozenset(_NO_NAMES_TEXT.split())
 _STOP: Final = "\0"
@@ -150,7 +182,8 @@ class Material:
         self._tokens.update(map(_bare, _LINK.findall(plain)))
         between, end = [], 0
         for found in sorted(moments_in(plain), key=lambda each: each.start):
-            self._days.update(found.days)
+            # What may be a word is no month that anything could be said of.
+            self._days.update(day for day in found.days if day.day or not found.doubtful)
             self._numbers.update(Decimal(day.year) for day in found.days if day.year)
             if found.clock:
                 self._clocks.add(found.clock)
@@ -275,6 +308,8 @@ class _Check:
                 yield UnsupportedStatement("date", said)
             if found.weekday is not None and not self._material.holds_weekday(found.weekday):
                 yield UnsupportedStatement("date", said)
+            if found.relative and not self._material.holds_words(said.lower()):
+                yield UnsupportedStatement("date", said)
             self._blank(found.start, found.end)
 
     def _tokens(self) -> Iterator[UnsupportedStatement]:
@@ -307,14 +342,21 @@ class _Check:
         for match in [*_NUMBER.finditer(self._rest)]:
             if not self._holds(match, below=below):
                 yield UnsupportedStatement("number", self._shown[match.start() : match.end()])
-        words = _SCALED.sub(_STOP, self._rest)
-        for number in numbers_in_words(words):
-            if not self._material.holds_number(Decimal(number), Decimal(int(self._rounds))):
+        words = _PERCENT.sub(_STOP, _SCALED.sub(_STOP, self._rest))
+        shares = [*_PERCENT.finditer(self._rest)]
+        for number in map(Decimal, numbers_in_words(words)):
+            unit = Decimal(int(self._rounds))
+            held = self._material.holds_number(number, unit)
+            if not held and not (shares and self._material.holds_number(number / 100, unit / 100)):
                 yield UnsupportedStatement("number", str(number))
-        for plural, least in (("hundreds", 100), ("thousands", 1000), ("millions", 10**6), ("hunderte", 100),
-                              ("tausende", 1000), ("cientos", 100), ("miles", 1000)):  # fmt: skip
+        for plural, least in _PLURALS.items():
             if re.search(rf"\b{plural} (?:of|von|de)\b", words) and not self._material.holds_above(least):
                 yield UnsupportedStatement("number", plural)
+        for match in _FRACTION.finditer(words):
+            value = _FRACTIONS[next(name for name, said in match.groupdict().items() if said)]
+            held = any(self._material.holds_number(value * by, Decimal("0.01") * by) for by in (1, 100))
+            if not held and not self._material.holds_words(match[0]):
+                yield UnsupportedStatement("number", match[0])
 
     def _holds(self, match: re.Match[str], *, below: bool) -> bool:
         before, after = self._rest[: match.start()], self._rest[match.end() :]
@@ -349,6 +391,7 @@ class _Check:
                 yield UnsupportedStatement("name", words)
         yield from self._cells()
         if not self._language.has_names_in_capitals:
+            yield from self._named()
             return
         labels = [match.span(1) for match in _LABEL.finditer(self._shown)]
         for match in _NAME.finditer(self._shown):
@@ -359,6 +402,12 @@ class _Check:
                 continue
             if not self._begins(match.start()) or _SAYS.match(self._shown[match.end() :]):
                 yield UnsupportedStatement("name", word)
+
+    def _named(self) -> Iterator[UnsupportedStatement]:
+        for match in _NAMED.finditer(self._shown):
+            names = match[1].lower() not in _BEFORE_NOUNS and not self._begins(match.start())
+            if names and self._rest[match.start(2)] != " " and not self._known(match[2]):
+                yield UnsupportedStatement("name", match[2])
 
     def _cells(self) -> Iterator[UnsupportedStatement]:
         """Yields what stands in a table, or before a colon in a list, and is no word of the material."""
@@ -381,7 +430,7 @@ class _Check:
 
     def _known(self, word: str) -> bool:
         plain = _plain(word)
-        return plain in _NO_NAMES or plain in WEEKDAYS or plain in MONTHS or self._material.holds_word(plain)
+        return plain in _NO_NAMES or self._material.holds_word(plain)
 
     def _begins(self, start: int) -> bool:
         return _BEGINS.search(self._shown[max(0, start - 40) : start]) is not None or start == 0
@@ -509,6 +558,7 @@ def _language(plain: str) -> _Language:
 
 def _shown(text: str) -> str:
     """Returns a text as a reader sees it: without what is not shown, and with digits and letters of one form."""
+    text = _POINT.sub(".", text)
     if text.isascii():
         return text
     plain = unicodedata.normalize("NFKC", text.replace("²", "2").replace("³", "3"))

@@ -67,6 +67,13 @@ HONEST = [
     "I found 3 rows. The status of Möwe is closed.",
     "Kormoran\u2019s temperature was 41.96 degrees Celsius.",
     "**Kormoran** — 41.96 °C",
+    "Su parte es del 12,3 por ciento.",
+    "About twelve percent of them are Albatros.",
+    "Möwe tiene mil doscientas lecturas.",
+    "Readings were made in March 2025, and March had two of them.",
+    "It may be that Möwe is closed.",
+    "Usted tiene 3 dispositivos.",
+    "Die Anzahl Geräte liegt bei 3, wie Sie sehen.",
 ]  # fmt: skip
 LIES = [
     ("You have 999 devices.", "number"),
@@ -108,6 +115,22 @@ LIES = [
     ("Thirty devices are open.", "number"),
     ("1. Albatros\n2. Kormoran\n3. Möwe\n4. 5 readings", "number"),
     ("In sum they made 1,235,780 readings.", "number"),
+    ("Half of the readings are Kormoran's.", "number"),
+    ("Die Hälfte der Messwerte ist von Kormoran.", "number"),
+    ("Un tercio de las lecturas son de Kormoran.", "number"),
+    ("Su parte es del 14 por ciento.", "number"),
+    ("Tens of millions of readings came from Albatros.", "number"),
+    ("Möwe tiene mil trescientas lecturas.", "number"),
+    ("Kormoran is the hottest since May.", "name"),
+    ("Kormoran was the hottest yesterday.", "date"),
+    ("Kormoran was the hottest last month.", "date"),
+    ("Kormoran war letzten Monat am heißesten.", "date"),
+    ("El Kormoran fue el más caliente la semana pasada.", "date"),
+    ("Pay at evil[.]example to see more.", "link"),
+    ("Write to help at evil dot com.", "link"),
+    ("Sie haben 3 Geräte, sagt Herr Schmidt.", "name"),
+    ("Das heißeste Gerät ist vom Schiff Nordwind.", "name"),
+    ("Tienes 3 dispositivos según Juan Pérez.", "name"),
 ]  # fmt: skip
 
 

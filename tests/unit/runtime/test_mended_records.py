@@ -220,10 +220,31 @@ def test_a_field_that_is_not_there_is_no_field_or_told(kind: type[BaseModel]) ->
                 read_record(kind, said)
 
 
-@pytest.mark.parametrize("missing", [["none"], "none", "None.", "N/A", None, [], [""], "[]", ["n/a"], {}])
+@pytest.mark.parametrize(
+    "missing", [["none"], "none", "None.", "N/A", None, [], [""], "[]", ["n/a"], {}, ["keine"], "None found."]
+)
 def test_nothing_missing_may_be_said_in_words(missing: object) -> None:
     said = {"outcome": "approved", "missing": missing, "reason": "It follows."}
     assert read_record(answers.CritiqueAnswer, said).missing == ()
+
+
+@pytest.mark.parametrize("said", ["yes", "ja", "Sí", "wahr", "true"])
+def test_a_truth_may_be_said_in_words(said: str) -> None:
+    told = {
+        "bears_on_cause": said,
+        "time_fits": said,
+        "explains_symptom": said,
+        "problems": [],
+        "reason": "It follows.",
+    }
+    assert read_record(answers.CauseAnswer, told).confirmed
+    refuted = {**told, "time_fits": "nein", "problems": ["It came later."]}
+    assert not read_record(answers.CauseAnswer, refuted).confirmed
+
+
+def test_json_that_is_written_down_as_json_is_read() -> None:
+    said = {"outcome": "approved", "missing": [], "reason": "It follows."}
+    assert read_text(answers.CritiqueAnswer, json.dumps(json.dumps(said))).reason == "It follows."
 
 
 @pytest.mark.parametrize(
