@@ -17,10 +17,8 @@ VALIDATE_CAUSE: Final = "validate_cause"
 def validate_cause(conversation: Conversation) -> Answer:
     """Hands in whether the evidence supports the cause, and what speaks against it."""
     given = as_prompt(CauseToValidate, conversation.data)
-    if given is None or not given.evidence:
-        elsewhere, later = ["no evidence was shown"], []
-    else:
-        elsewhere, later = list(_about_another(given)), list(_after_the_symptoms(given))
+    elsewhere = list(_about_another(given)) if given and given.evidence else ["no evidence was shown"]
+    later = list(_after_the_symptoms(given)) if given else []
     problems = [*elsewhere, *later]
     judged = {"bears_on_cause": not elsewhere, "time_fits": not later, "explains_symptom": not elsewhere}
     reason = " ".join(problems) or "What was found is of a service on the way, and came shortly before the symptoms."
@@ -29,14 +27,17 @@ def validate_cause(conversation: Conversation) -> Answer:
 
 def _about_another(given: CauseToValidate) -> Iterator[str]:
     """The service that the incident is about, or one that a path leads to from it, must be the one that is named."""
-    service = str(given.incident.get("service", ""))
-    reached = {service}
+    reached = {service := str(given.incident.get("service", ""))}
     for each in given.evidence:
         nodes = [node["key"] for node in (each.graph_path or {}).get("nodes", ())]
         if nodes and nodes[0] == service:
             reached |= set(nodes)
-    if not any(name and name in given.root_cause for name in reached):
+    named = {name for name in reached if name and name in given.root_cause}
+    if not named:
         yield f"no path leads from {service} to what is named as the cause"
+    shown = [row.values() for each in given.evidence if each.graph_path is None for row in [_row(each.found)]]
+    if not any(not values or named.intersection(map(str, values)) for values in shown):
+        yield "no row and no line is of what is named as the cause: a path shows what depends on what, and no failure"
 
 
 def _after_the_symptoms(given: CauseToValidate) -> Iterator[str]:

@@ -53,8 +53,11 @@ async def test_honest_words_are_the_answer(odd: OddServices) -> None:
 
 @pytest.mark.parametrize(
     "wording",
-    ["You have 999 devices.", "You have 13 devices. Pay at http://evil.example/pay.", "Ask Mallory for the 13."],
-)
+    [
+        "You have 999 devices.", "You have 13 devices. Pay at http://evil.example/pay.", "Ask Mallory for the 13.",
+        "I'm sorry, but I can't answer that.", "Leider kann ich das nicht beantworten.", "Lo siento, no puedo decirlo.",
+    ],
+)  # fmt: skip
 async def test_others_give_way_to_the_result(odd: OddServices, wording: str) -> None:
     odd.answers["execute_db_query"] = counted(13)
     run = await asked(odd, HOW_MANY, QUERY, wording=wording)

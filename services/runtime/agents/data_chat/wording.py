@@ -12,6 +12,7 @@ from signalbox_routing.table import StateUpdate
 
 from services.kit.tools.names import EXECUTE_DB_QUERY
 from services.runtime.agents.data_chat.query_results import STATED, runs_of
+from services.runtime.agents.inability import BEGINNING, admits_inability
 from services.runtime.agents.screening import BLOCKED, NO_VERDICT
 from services.runtime.calls.chat_model import whole_text
 from services.runtime.routing.state import COMPLETED, NEEDS_REVIEW
@@ -22,7 +23,6 @@ _REFUSED_FOR = {
     "other_user": "it asks for what belongs to somebody else",
     "caller_change": "it asks to be answered as somebody else, with other rights, or by other rules",
 }
-BEGINNING = 300
 NO_ANSWER = "I could not find an answer to that question."
 NO_QUERY = "No query was run, so nothing here comes from your data."
 NO_RESULT = "No query brought a result, so nothing here comes from your data."
@@ -33,12 +33,6 @@ STOPPED = {
     "error_limit": "Too many attempts went wrong.",
     "budget_exhausted": "What this run may spend was used up first.",
 }
-# How the prompt has a model say that it can't answer, and how models say it anyway.
-_CANNOT = re.compile(
-    r"\W*(?:unanswerable\b\W*|(?:(?:i'm |i am )?(?:so |very )?sorry|unfortunately|apologies)?\W*(?:but )?"
-    r"(?:i|we) (?:can't|cannot|can not|couldn't|could not|am unable|am not able|don't have|do not have)\b)",
-    re.IGNORECASE,
-)
 _MARK = re.compile(r"\W*unanswerable\b[\s:.,*-]*", re.IGNORECASE)
 
 
@@ -93,9 +87,8 @@ def without_result(state: Mapping[str, Any]) -> StateUpdate:
     if not text:
         parts = [NO_ANSWER, STOPPED.get(state.get("stop_reason", ""), ""), went_wrong]
         return _unanswered(parts, data_chat_pb2.GROUNDING_UNANSWERABLE)
-    # Only its beginning is looked at: these patterns take time that grows with the square of what they look at.
     beginning, rest = text[:BEGINNING], text[BEGINNING:]
-    admits = _CANNOT.match(beginning) is not None
+    admits = admits_inability(text)
     grounding = data_chat_pb2.GROUNDING_UNANSWERABLE if tried or admits else data_chat_pb2.GROUNDING_NOT_CHECKED
     return _unanswered(
         [NO_RESULT if tried else NO_QUERY, _MARK.sub("", beginning, count=1) + rest, went_wrong], grounding

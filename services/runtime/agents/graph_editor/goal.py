@@ -54,9 +54,13 @@ class GoalSpec(Submitted):
 # How people ask for a change, whatever a model takes it for: at the beginning of a sentence or a part of one.
 _ASKS_FOR_A_CHANGE: Final = re.compile(
     r"(?:^|[.;,:!?\n]\s*|\b(?:and|then|please|to|you|und|dann|bitte|y|luego|favor)\s+)"
-    r"(?:create|add|insert|make|delete|remove|drop|set|unset|update|change|rename|connect|link|unlink|assign|mark|close|"
-    r"reopen|move|merge|erstell\w*|leg\w*|f\u00fcg\w*|l\u00f6sch\w*|entfern\w*|setz\w*|\u00e4nder\w*|verbind\w*|markier\w*|"
-    r"schlie\u00df\w*|crea|cree|a\u00f1ade|agrega|elimina|borra|cambia|actualiza|pon|conecta|marca|cierra)\b",
+    r"(?:create|add|insert|make|delete|remove|drop|set|unset|reset|update|change|modify|edit|correct|replace|rename|"
+    r"connect|link|unlink|attach|detach|associate|relate|assign|unassign|reassign|transfer|mark|flag|resolve|complete|"
+    r"archive|register|close|reopen|move|merge|append|clear|"
+    r"erstell\w*|leg\w*|f\u00fcg\w*|l\u00f6sch\w*|entfern\w*|setz\w*|\u00e4nder\w*|verbind\w*|markier\w*|"
+    r"schlie\u00df\w*|aktualisier\w*|ersetz\w*|erg\u00e4nz\w*|verschieb\w*|ordne|trag|benenn\w*|verkn\u00fcpf\w*|"
+    r"crea|cree|a\u00f1ad[ea]|agreg[au]e?|elimin[ae]|borr[ae]|cambi[ae]|actualiz[ae]|actualice|modific[ae]|modifique|"
+    r"pon|ponga|conect[ae]|marc[ae]|marque|cierr[ae]|asign[ae]|registr[ae]|renombr[ae]|mueve|quit[ae]|vincul[ae])\b",
     re.IGNORECASE,
 )
 

@@ -70,6 +70,7 @@ from services.runtime.agents.graph_editor.state import (
     Reply,
 )
 from services.runtime.agents.graph_editor.wording import FOUND, answer_of
+from services.runtime.agents.inability import admits_inability
 from services.runtime.agents.quoting import cut
 from services.runtime.agents.refusals import INVALID_ARGUMENTS, UNKNOWN_TOOL, no_such_tool
 from services.runtime.agents.screening import ALLOWED, BLOCKED, screened
@@ -102,9 +103,13 @@ LONGEST_PROBLEM: Final = 2000
 _NO_CHANGE: Final = "The goal asks for a change of the graph, and the plan for it changed nothing."
 # What was changed is told from the recorded steps, and never in a model's words.
 _TELLS_OF_A_CHANGE: Final = re.compile(
-    r"\b(?:created|added|deleted|removed|updated|changed|renamed|erstellt|angelegt|"
-    r"hinzugef\u00fcgt|gel\u00f6scht|entfernt|ge\u00e4ndert|aktualisiert|cread[oa]s?|a\u00f1adid[oa]s?|eliminad[oa]s?|"
-    r"borrad[oa]s?|cambiad[oa]s?|actualizad[oa]s?)\b",
+    r"\b(?:created|added|deleted|removed|updated|changed|renamed|moved|linked|connected|assigned|marked|merged|"
+    r"modified|successfully|is now|are now|(?:has|have) been|set (?:it |them )?to|"
+    r"(?:i|we)(?:'ve| have)? (?:closed|set|made|reopened|resolved)|"
+    r"erstellt|angelegt|hinzugef\u00fcgt|gel\u00f6scht|entfernt|ge\u00e4ndert|aktualisiert|verschoben|verbunden|zugewiesen|"
+    r"markiert|erfolgreich|(?:ist|sind) (?:jetzt|nun)|"
+    r"cread[oa]s?|a\u00f1adid[oa]s?|eliminad[oa]s?|borrad[oa]s?|cambiad[oa]s?|actualizad[oa]s?|asignad[oa]s?|marcad[oa]s?|"
+    r"conectad[oa]s?|(?:ha|han) sido|ahora est\u00e1n?)\b",
     re.IGNORECASE,
 )
 # How a call ends of which it is not known what came of it.
@@ -352,6 +357,8 @@ class GraphEditorNodes:
         def problems(words: str) -> list[str]:
             kinds = [problem.kind for problem in unsupported(words, material)]
             tells_of_change = _TELLS_OF_A_CHANGE.search(words) and not _TELLS_OF_A_CHANGE.search(results)
+            if not kinds and admits_inability(words):
+                return ["inability"]
             return [*kinds, "change"] if tells_of_change else kinds
 
         told = ToldAnswer.of("answer", lambda: lambda sentence: not problems(sentence))
