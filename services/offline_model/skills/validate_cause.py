@@ -58,5 +58,4 @@ def _row(found: str) -> dict[str, Any]:
 
 
 def _times(rows: list[dict[str, Any]], column: str) -> list[datetime]:
-    found = (instant(str(row[column])) for row in rows if column in row)
-    return [time for time in found if time is not None]
+    return [time for row in rows if column in row and (time := instant(str(row[column])))]
