@@ -349,7 +349,7 @@ class _Stopping(Runnable[Any, Any]):
 @dataclass
 class _Watch:
     reads: Reads = field(default_factory=dict)
-    lines: list[int] = field(default_factory=list)
+    instructions: list[int] = field(default_factory=list)
     # What the function was given, as it was: the state, and what else by name.
     given: tuple[Any, dict[str, Any]] | None = None
     # What the edge's own table decided, and the version of its limits; or why it can't be told.
@@ -443,7 +443,7 @@ class _Path(Runnable[Any, Any]):
 
     def _record(self, session: HostedSession, config: RunnableConfig, watch: _Watch, result: Any) -> None:
         task_id = config[CONF][CONFIG_KEY_TASK_ID]
-        way = self._function.way(watch.lines, result) if self._function and watch.lines else None
+        way = self._function.way(watch.instructions) if self._function and watch.instructions else None
         destinations, sends = counted([self._end_of(each) for each in _several(result)])
         decided = DecidedRecord(by=FAN_OUT if sends else CODE, destinations=destinations, source=self._source)
         if way:
@@ -515,7 +515,7 @@ def _followed(ask: Callable[..., Any], function: PathFunction) -> Callable[..., 
         given = recorded(state, watch.reads)
         watch.given = state, named
         try:
-            with function.followed(watch.lines):
+            with function.followed(watch.instructions):
                 result = ask(given, *arguments, **named)
             return _with_state(result, given, state)
         finally:

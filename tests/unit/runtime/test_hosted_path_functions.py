@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +12,7 @@ from langgraph.graph import END
 from pydantic import BaseModel
 
 from services.runtime.hosted.facts import facts_of, recorded
-from services.runtime.hosted.path_function import PathFunction
+from services.runtime.hosted.path_function import MOST_INSTRUCTIONS, MOST_TESTS, PathFunction
 
 MOST = 3
 
@@ -27,16 +28,65 @@ def ladder(state: Any) -> str:
     return "go_on"
 
 
+# As people write them who format nothing.
+# ruff: noqa: E701
+# fmt: off
+def over_lines(state: Any) -> str:
+    for _ in state["words"]:
+        pass
+    if (
+        state["x"] > 1
+        and state["y"] > 2
+    ):
+        where = "both"
+    elif (state["x"] > 1
+          or state["y"] > 2):
+        where = "either"
+    else:
+        where = "neither"
+    return where
+
+
+def on_its_line(state: Any) -> str:
+    for each in state["words"]:
+        if each == "": continue
+        if each == "stop": return "stop"
+    while state["words"]: state["words"].pop()
+    if state["x"] > 1: return "one"
+    return "no"
+
+
+def matched(state: Any) -> Any:
+    match state["kind"]:
+        case "a" | "b" if (
+            state["x"] > 1
+        ):
+            return "many"
+        case {"go": [place, *_]}: return place
+        case other:
+            return other
+
+
+def caught(state: Any) -> str:
+    try:
+        if state["x"] > 1:
+            return "many"
+    except TypeError:
+        return "wrong"
+    return "é" if "é" in state["words"] and state["x"] else ("none" if not state["words"] else "words")
+# fmt: on
+
+
 def chosen(state: Any) -> str:
     return "many" if state["rounds"] > 2 else "one" if state["rounds"] == 1 else END
 
 
 def way_of(function: Any, state: Any) -> tuple[Any, list[tuple[str, bool]], str, dict[str, Any]]:
-    followed, lines, reads = PathFunction(function), list[int](), dict[str, Any]()
+    followed, instructions, reads = PathFunction(function), list[int](), dict[str, Any]()
     given = recorded(state, reads)
-    with followed.followed(lines):
+    with followed.followed(instructions):
         result = function(given)
-    way = followed.way(lines, result)
+    way = followed.way(instructions)
     return result, [(test.test, test.held) for test in way.tests], way.returned, facts_of(reads)
 
 
@@ -80,6 +130,67 @@ def test_the_tests_that_it_came_to(
 )
 def test_a_choice_on_one_line_is_told_by_its_result(rounds: int, tests: list[tuple[str, bool]]) -> None:
     assert way_of(chosen, {"rounds": rounds})[1] == tests
+
+
+BOTH, EITHER = "state['x'] > 1 and state['y'] > 2", "state['x'] > 1 or state['y'] > 2"
+GUARDED, GO = "match state['kind']: case 'a' | 'b' if state['x'] > 1", "match state['kind']: case {'go': [place, *_]}"
+EMPTY, STOP, WORDS, MANY = "each == ''", "each == 'stop'", "state['words']", "state['x'] > 1"
+ACCENT, NONE = "'é' in state['words'] and state['x']", "not state['words']"
+
+
+@pytest.mark.parametrize(
+    ("function", "state", "tests", "returned"),
+    [
+        (over_lines, {"words": ["a"], "x": 3, "y": 3}, [(BOTH, True)], "where"),
+        (over_lines, {"words": [], "x": 3, "y": 1}, [(BOTH, False), (EITHER, True)], "where"),
+        (over_lines, {"words": [], "x": 0, "y": 0}, [(BOTH, False), (EITHER, False)], "where"),
+        (on_its_line, {"words": ["", "stop"], "x": 0}, [(EMPTY, True), (EMPTY, False), (STOP, True)], "'stop'"),
+        (
+            on_its_line,
+            {"words": ["a"], "x": 2},
+            [(EMPTY, False), (STOP, False), (WORDS, True), (WORDS, False), (MANY, True)],
+            "'one'",
+        ),
+        (on_its_line, {"words": [], "x": 1}, [(WORDS, False), (MANY, False)], "'no'"),
+        (matched, {"kind": "b", "x": 2}, [(GUARDED, True)], "'many'"),
+        (matched, {"kind": "b", "x": 1}, [(GUARDED, False), (GO, False)], "other"),
+        (matched, {"kind": {"go": ["there"]}, "x": 1}, [(GUARDED, False), (GO, True)], "place"),
+        (matched, {"kind": "", "x": 1}, [(GUARDED, False), (GO, False)], "other"),
+        # What came to no end has neither held nor not.
+        (caught, {"words": [], "x": "1"}, [], "'wrong'"),
+        (caught, {"words": ["é"], "x": 1}, [(MANY, False), (ACCENT, True)], None),
+        (caught, {"words": ["a"], "x": 1}, [(MANY, False), (ACCENT, False), (NONE, False)], None),
+        (caught, {"words": [], "x": 0}, [(MANY, False), (ACCENT, False), (NONE, True)], None),
+        (lambda s: "a" if s["x"] else "b", {"x": 1}, [("s['x']", True)], "'a' if s['x'] else 'b'"),
+    ],
+)
+def test_a_test_held_if_its_body_was_run(
+    function: Any, state: dict[str, Any], tests: list[tuple[str, bool]], returned: str | None
+) -> None:
+    _, found, said, _ = way_of(function, state)
+    assert (found, said if returned else None) == (tests, returned)
+
+
+def test_tests_and_returns_are_told_by_their_lines() -> None:
+    followed, instructions = PathFunction(ladder), list[int]()
+    with followed.followed(instructions):
+        ladder({"done": False, "rounds": MOST})
+    lines, first = inspect.getsourcelines(ladder)
+    way = followed.way(instructions)
+    assert [(lines[test.line - first].strip(), test.held) for test in way.tests] == [
+        ('if state["done"]:', False),
+        ('if state["rounds"] >= MOST:', True),
+    ]
+    assert lines[way.returned_at - first].strip() == 'return "give_up"'
+
+
+def test_a_long_loop_is_followed_no_farther_than_is_shown() -> None:
+    followed, instructions = PathFunction(ladder), list[int]()
+    with followed.followed(instructions):
+        ladder({"done": False, "rounds": 0, "words": ["a"] * 100_000})
+    way = followed.way(instructions)
+    assert (len(way.tests), way.returned) == (MOST_TESTS, "'go_on'")
+    assert len(instructions) <= MOST_INSTRUCTIONS + 3
 
 
 def test_one_without_source_is_followed_no_farther_than_its_result() -> None:
