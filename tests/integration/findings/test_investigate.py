@@ -404,7 +404,7 @@ async def test_report(written: Path, repository: Path, tmp_path: Path) -> None:
     assert page.tags.count("script") == 1
     assert not page.links
     # Whatever is decided of a finding has been seen: its own message, though all ended for the same reason.
-    assert page.tags.count("fieldset") == len(LINES) + 1
+    assert page.tags.count("details") == len(LINES) + 1
     assert all(f"Line {line} " in page.text for line in LINES)
     assert page.text.count("ended by") == len(LINES) + 1
     assert "source src/app.py:1" in " ".join(page.text.split())

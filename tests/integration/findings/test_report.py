@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.async_api import expect
 from signalbox.v1 import sast_pb2
 
 from services.findings.investigation.decisions import read_decisions
@@ -16,7 +18,7 @@ from services.findings.investigation.summary import Judged, Summary
 from services.findings.sarif.outcome import Outcome, Verdict
 from services.findings.sarif.rules import Severity
 from tests.fixtures.browser import async_browser
-from tests.fixtures.page_checks import LOOKS, opened, problems
+from tests.fixtures.page_checks import LOOKS, WIDE, opened, problems
 
 SITE = "git@example.org:team/app.git"
 COMMIT = "c" * 40
@@ -40,6 +42,13 @@ COMMIT = "c" * 40
 )
 def test_lines_are_linked_where_their_site_is_known(uri: str, link: str) -> None:
     assert RepositoryLinks(uri, COMMIT).of("a b.py", 3, 5) == link
+
+
+def apart(summary: Summary) -> Summary:
+    """The same findings, each for a reason of its own: none stand under a reason together."""
+    told = (replace(each.outcome, justification=f"Reason {number}.") for number, each in enumerate(summary.judged))
+    judged = tuple(replace(each, outcome=outcome) for each, outcome in zip(summary.judged, told, strict=True))
+    return replace(summary, judged=judged)
 
 
 def many(count: int) -> Summary:
@@ -69,6 +78,29 @@ async def test_the_report_is_held_to_what_every_page_is(tmp_path: Path, width: i
         assert await problems(page, width) == []
 
 
+# What a finding takes of a page, and what of a page is laid out before anybody scrolls or opens anything.
+ELEMENTS_OF_A_FINDING = 16
+LAID_OUT = 3000
+
+
+@pytest.mark.browser
+async def test_thousands_of_findings_open_at_once(tmp_path: Path) -> None:
+    sizes, elements, laid_out = (300, 3000), [], 0
+    async with async_browser() as browser:
+        for count in sizes:
+            file = tmp_path / f"{count}.html"
+            file.write_text(await render_report(apart(many(count)), SourceCode(SITE, COMMIT)))
+            page = await opened(browser, WIDE, "light")
+            session = await page.context.new_cdp_session(page)
+            await session.send("Performance.enable")
+            await page.goto(file.as_uri())
+            metrics = (await session.send("Performance.getMetrics"))["metrics"]
+            elements.append(await page.locator("*").count())
+            laid_out = next(each["value"] for each in metrics if each["name"] == "LayoutObjects")
+    assert (elements[1] - elements[0]) / (sizes[1] - sizes[0]) <= ELEMENTS_OF_A_FINDING
+    assert laid_out <= LAID_OUT
+
+
 @pytest.mark.browser
 async def test_decisions_of_a_person_are_saved_for_the_next_batch(tmp_path: Path) -> None:
     file, saved = tmp_path / "report.html", tmp_path / "decisions.yaml"
@@ -79,17 +111,20 @@ async def test_decisions_of_a_person_are_saved_for_the_next_batch(tmp_path: Path
         page.on("console", lambda message: problems.append(message.text))
         page.on("pageerror", lambda error: problems.append(str(error)))
         await page.goto(file.as_uri())
-        assert await page.locator("fieldset.decide").count() > 100
+        assert await page.locator("details.finding").count() > 100
+        assert await page.locator("fieldset.decide").count() == 1
         # Only those of a verdict are left, and none of a rule that has none.
         await page.get_by_label("needs review").check()
         assert await page.locator("details.TRUE_POSITIVE:visible").count() == 0
         assert await page.locator("details.NEEDS_REVIEW:visible").count() > 0
         await page.get_by_label("all verdicts").check()
+        await page.locator("details.finding summary").nth(1).click()
+        await expect(page.locator("details[open] fieldset.decide")).to_have_count(2)
         first = page.locator("details[open] fieldset.decide").first
         assert await page.locator("#decisions").is_hidden()
         await first.get_by_label("it is harmless").check()
         await first.get_by_label("Why").fill("The name is a constant: \"x\" — 'y'.")
-        expected = await first.evaluate("box => JSON.parse(box.dataset.fingerprints)")
+        expected = await first.evaluate("box => JSON.parse(box.closest('details').dataset.fingerprints)")
         link = await first.locator("xpath=..").locator("a").first.get_attribute("href")
         async with page.expect_download() as download:
             await page.get_by_role("button", name="Save decisions.yaml").click()

@@ -2,6 +2,17 @@
 // What a person decides is kept in this page until it is saved: the page asks nobody anything.
 const decided = new Map();
 const bar = document.getElementById("decisions");
+const form = document.querySelector("template").content.firstElementChild;
+
+// Made when a finding is opened: for all of thousands they would take longer than the findings.
+function offer(finding) {
+  if (!finding.open || finding.querySelector("fieldset.decide")) return;
+  const box = form.cloneNode(true);
+  for (const choice of box.querySelectorAll("input[type=radio]")) choice.name = `case-${finding.dataset.fingerprints}`;
+  finding.querySelector(".body").append(box);
+}
+document.addEventListener("toggle", (event) => offer(event.target), true);
+document.querySelectorAll("details[open]").forEach(offer);
 
 document.addEventListener("input", (event) => {
   const box = event.target.closest("fieldset.decide");
@@ -10,14 +21,15 @@ document.addEventListener("input", (event) => {
     return;
   }
   const said = box.querySelector("input[type=radio]:checked");
+  const { fingerprints, was } = box.closest("details").dataset;
   const reason = box.querySelector("input[type=text]").value.trim();
-  for (const fingerprint of JSON.parse(box.dataset.fingerprints)) {
+  for (const fingerprint of JSON.parse(fingerprints)) {
     if (said && reason) {
       decided.set(fingerprint, {
         fingerprint,
         is_vulnerable: said.value === "weakness",
         reason,
-        was: box.dataset.was,
+        was,
         decided_on: new Date().toISOString().slice(0, 10),
       });
     } else {
