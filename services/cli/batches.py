@@ -21,7 +21,7 @@ from services.cli.listing import Listing
 from services.cli.output_files import check_writable, remove_older
 from services.cli.terminal import Terminal, escaped, run_command
 from services.kit.text.printing import printable
-from services.kit.text.words import moment
+from services.kit.text.words import moment, several
 
 commands = typer.Typer()
 batches_command = typer.Typer(no_args_is_help=True, help="Run many inputs of an agent as one batch.")
@@ -225,7 +225,7 @@ async def retry(connection: Connection, batch_id: str, terminal: Terminal, *, wa
     """Runs items again. Raises CliError."""
     async with open_batches(connection) as batches:
         count = await batches.retry(batch_id)
-        terminal.err.print(Text(f"{count} items run again"))
+        terminal.err.print(Text(f"{several(count, 'item')} to run again"))
         return await _follow(batches, batch_id, terminal) if watches else ExitCode.OK
 
 

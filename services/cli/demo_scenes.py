@@ -105,11 +105,12 @@ async def play(scene: Scene, stack: LocalStack, folder: Path, terminal: Terminal
             run = await follow(gateway, request, progress, terminal, timeout_s=QUESTION_TIMEOUT_S)
         decisions = await gateway.decisions(run.run_id)
         steps = await gateway.steps(run)
+        told = (await gateway.explanation(run.run_id)).told if scene.explained else {}
         page = await explanation_page(gateway, run.run_id) if scene.explained else ""
     terminal.out.print(render.answer(run))
     problems = list(check(scene, run, decisions))
     if scene.explained:
-        terminal.out.print(Text("\nWhy it went that way:\n", style="bold"), explanation(run, steps))
+        terminal.out.print(Text("\nWhy it went that way:\n", style="bold"), explanation(run, steps, told))
         path = folder / f"{run.run_id}.html"
         write_text(path, page)
         size = f"{path.stat().st_size // 1024} kB of HTML"

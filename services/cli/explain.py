@@ -178,7 +178,7 @@ def _call(call: runs_pb2.NodeCall, prompts: str) -> Text:
         text.append(f", {OFFLINE_RULES}", style="yellow")
     if call.prompts and call.service != call.kind:
         text.append(f", asked with the {printable(call.service)}'s prompts {printable(call.prompts)}", style="dim")
-    elif call.prompts and call.prompts != prompts:
+    elif call.prompts and prompts and call.prompts != prompts:
         text.append(f", at a replica with prompts {printable(call.prompts)}", style="yellow")
     return text
 

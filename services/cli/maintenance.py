@@ -18,6 +18,7 @@ from services.cli.invocation import As, AsJson, Roles, fail, terminal
 from services.cli.listing import Listing
 from services.cli.runtime_command import runtime_command
 from services.cli.terminal import Terminal, run_command
+from services.kit.text.words import several
 
 commands = typer.Typer()
 
@@ -142,7 +143,7 @@ async def erase_store(connection: Connection, caller: str, terminal: Terminal) -
     request = maintenance_pb2.EraseStoreRequest(subject=caller)
     async with open_gateway(connection) as gateway:
         erased = await gateway.call(gateway.maintenance.EraseStore, request, timeout_s=TIMEOUT_S)
-    terminal.out.print(Text(f"{erased.item_count} items deleted"))
+    terminal.out.print(Text(f"{several(erased.item_count, 'item')} deleted"))
     return ExitCode.OK
 
 

@@ -25,6 +25,7 @@ from services.kit.text.words import (
     duration,
     elapsed,
     moment,
+    several,
     shown_labels,
     state_name,
     struct_json,
@@ -212,7 +213,8 @@ def _details(run: runs_pb2.Run) -> Iterable[tuple[str, str | Text]]:
 
 
 def _spent(spend: runs_pb2.Spend) -> str:
-    return f"{spend.model_calls} model calls, {tokens(spend.token_usage)}, {spend.tool_calls} tool calls"
+    model_calls, tool_calls = several(spend.model_calls, "model call"), several(spend.tool_calls, "tool call")
+    return f"{model_calls}, {tokens(spend.token_usage)}, {tool_calls}"
 
 
 def decision_list(decisions: Sequence[runs_pb2.Decision]) -> Listing:

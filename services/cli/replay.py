@@ -21,7 +21,7 @@ from services.cli.runtime_command import runtime_command
 from services.cli.settings import replay_environment
 from services.cli.terminal import Terminal, run_command
 from services.kit.text.printing import printable
-from services.kit.text.words import tokens
+from services.kit.text.words import several, tokens
 
 commands = typer.Typer()
 
@@ -187,7 +187,7 @@ def policy_lines(router: str, limits: Mapping[str, str]) -> str:
 
 def spent(spend: runs_pb2.Spend) -> str:
     """What was spent, in words."""
-    calls = f"{spend.model_calls:,} model calls, {spend.tool_calls:,} tool calls"
+    calls = f"{several(spend.model_calls, 'model call')}, {several(spend.tool_calls, 'tool call')}"
     return f"{calls}, {tokens(spend.token_usage)}, {spend.wall_time_s:,.1f} s"
 
 

@@ -13,6 +13,7 @@ from services.findings.investigation.scores import Scores
 from services.findings.investigation.summary import Judged, Summary, share
 from services.findings.sarif.outcome import Source, Verdict
 from services.kit.text.printing import printable
+from services.kit.text.words import several
 
 
 def as_tables(summary: Summary) -> Group:
@@ -48,13 +49,15 @@ def _cwes(summary: Summary) -> Listing:
 def _totals(summary: Summary) -> Text:
     tokens_in, tokens_out = summary.tokens
     counts = ", ".join(f"{count} {verdict}" for verdict, count in summary.verdicts.items())
-    lines = [f"{len(summary.judged)} findings: {counts}", f"{tokens_in + tokens_out:,} tokens"]
-    lines += [f"{count} verdicts by {decider}: they stay under review" for decider, count in summary.deciders.items()]
+    lines = [f"{several(len(summary.judged), 'finding')}: {counts}", f"{tokens_in + tokens_out:,} tokens"]
+    lines += [
+        f"{several(count, 'verdict')} by {decider}, under review still" for decider, count in summary.deciders.items()
+    ]
     unusable = sum(bool(each.error) and each.source is Source.LOG for each in summary.outcomes)
     if failed := summary.failed - unusable:
-        lines.append(f"{failed} runs failed; --rerun-failed runs them again")
+        lines.append(f"{several(failed, 'run')} failed: --rerun-failed runs what failed again")
     if unusable:
-        lines.append(f"{unusable} results can't be used; correct them in the log")
+        lines.append(f"{several(unusable, 'result')} can't be used: correct the log")
     if summary.stop_reasons:
         lines.append("ended by: " + ", ".join(f"{reason} ({n})" for reason, n in summary.stop_reasons.items()))
     if summary.skipped:

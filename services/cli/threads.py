@@ -18,7 +18,7 @@ from services.cli.listing import Listing
 from services.cli.run_names import run_id_of
 from services.cli.terminal import Terminal, run_command
 from services.kit.text.printing import printable
-from services.kit.text.words import moment, struct_json
+from services.kit.text.words import moment, several, struct_json
 
 commands = typer.Typer()
 thread_command = typer.Typer(no_args_is_help=True, help="Show, fork or delete a conversation.")
@@ -146,7 +146,9 @@ async def fork(
     if as_json:
         terminal.json(made)
         return ExitCode.OK
-    terminal.out.print(Text(f"thread {printable(made.thread.thread_id)} starts with {made.thread.run_count} runs"))
+    terminal.out.print(
+        Text(f"thread {printable(made.thread.thread_id)} starts with {several(made.thread.run_count, 'run')}")
+    )
     if made.HasField("run"):
         terminal.out.print(Text(f"run {printable(made.run.run_id)} continues from the checkpoint"))
     return ExitCode.OK
@@ -157,7 +159,7 @@ async def delete(connection: Connection, thread_id: str, terminal: Terminal) -> 
     async with open_gateway(connection) as gateway:
         request = threads_pb2.DeleteThreadRequest(thread_id=thread_id)
         gone = await gateway.call(gateway.threads.DeleteThread, request)
-    what = f"{gone.run_count} runs deleted, {gone.decision_count} decisions blanked in the ledger"
+    what = f"{several(gone.run_count, 'run')} deleted, {several(gone.decision_count, 'decision')} blanked in the ledger"
     terminal.out.print(Text(f"{printable(thread_id)} is deleted: {what}"))
     return ExitCode.OK
 

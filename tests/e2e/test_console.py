@@ -101,7 +101,7 @@ async def test_a_person_answers_and_looks_on(asking: Platform, tmp_path: Path) -
         await question.goto(f"{page.url.partition('/runs')[0]}/questions/{run_id}")
         await expect(question.get_by_role("row", name="delete")).to_be_visible()
         await question.get_by_label("approve").check()
-        await question.get_by_role("button", name="Answer").click()
+        await question.get_by_role("button", name="Answer", exact=True).click()
         await expect(question.get_by_role("heading", name="Answered")).to_be_visible()
         await expect(question.locator("main")).to_contain_text("by ops, with the role operator")
         await page.bring_to_front()

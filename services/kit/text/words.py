@@ -100,6 +100,11 @@ def _past(text: str, now: datetime) -> datetime | None:
     return now.astimezone(UTC) - timedelta(**{_SPANS[found[2]]: int(found[1])}) if found else None
 
 
+def several(count: int, one: str) -> str:
+    """`1 run`, `2 runs`, `1,204 runs`."""
+    return f"{count:,} {one}" if count == 1 else f"{count:,} {one}s"
+
+
 def elapsed(run: runs_pb2.Run) -> str:
     """How long a run took or has taken."""
     if not run.HasField("start_time"):

@@ -22,5 +22,5 @@ def test_only_runs_that_failed_are_said_to_be_run_again() -> None:
     out = io.StringIO()
     judged = (failed("1", Source.RUN), failed("2", Source.LOG), failed("3", Source.LOG))
     Console(file=out, width=200).print(as_tables(Summary("/srv/portal", "0" * 40, judged, {})))
-    assert "1 runs failed; --rerun-failed runs them again" in out.getvalue()
-    assert "2 results can't be used; correct them in the log" in out.getvalue()
+    assert "1 run failed: --rerun-failed runs what failed again" in out.getvalue()
+    assert "2 results can't be used: correct the log" in out.getvalue()
