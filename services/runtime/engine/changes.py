@@ -2,14 +2,15 @@
 
 A row holds, for each channel that changed, its new version and either the whole value or, for a list or map that only
 grew since a version already stored, what was added to that version. A step therefore costs what it changed, however
-long the history. Items of stored lists and maps must not be changed in place; state reducers make new ones.
+long the history. Whose nodes never change an item in place, has items told apart by identity; nodes of graphs that were
+brought do as they like, and items are told apart by marks of what they hold.
 """
 
 from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,23 +24,39 @@ SHORTEST_BASE = 4
 
 @dataclass(frozen=True)
 class Stored:
-    """A channel value that is in the database, and the version it has there."""
+    """A channel value that is in the database, or what `marked` has made of it, and the version it has there."""
 
     version: Any
     value: Any
 
 
+def marked(value: Any, mark: Callable[[Any], Any]) -> Any:
+    """Returns a list or map with a mark in place of each item, to see later whether it has only grown; else None."""
+    if type(value) is list and len(value) >= SHORTEST_BASE:
+        return [mark(item) for item in value]
+    if type(value) is dict and len(value) >= SHORTEST_BASE:
+        return {key: mark(item) for key, item in value.items()}
+    return None
+
+
 def pack_changes(
-    serde: SerializerProtocol, values: Mapping[str, Any], versions: Versions, stored: Mapping[str, Stored]
+    serde: SerializerProtocol,
+    values: Mapping[str, Any],
+    versions: Versions,
+    stored: Mapping[str, Stored],
+    marks: Mapping[str, Any] | None = None,
 ) -> bytes:
-    """Packs the changed channels' values. A version without a value is an empty channel and takes no room."""
+    """Packs the changed channels' values. A version without a value is an empty channel and takes no room.
+
+    With `marks`, those of each value, what is stored is told by its marks, too.
+    """
     whole: dict[str, Any] = {}
     grown: dict[str, tuple[Any, Any]] = {}
     for channel in versions:
         if channel not in values:
             continue
         base = stored.get(channel)
-        added = growth(base.value, values[channel]) if base else None
+        added = growth(base.value, values[channel], marks[channel] if marks else None) if base else None
         if base is None or added is None:
             whole[channel] = values[channel]
         else:
@@ -54,20 +71,22 @@ def pack_changes(
     return ormsgpack.packb(packed)
 
 
-def growth(before: Any, after: Any) -> Any | None:
+def growth(before: Any, after: Any, marks: Any = None) -> Any | None:
     """Returns what was added at the end of a list or map, or None when it did not only grow.
 
-    Every item is compared, by identity and without a step of the interpreter for each: histories are long.
+    Every item is compared, without a step of the interpreter for each, as histories are long: by identity or, where
+    there are `marks` of what is there now, with the marks of what was before.
     """
-    if type(before) is not type(after) or not isinstance(before, list | dict):
+    now, same = (after, operator.is_) if marks is None else (marks, operator.eq)
+    if type(before) is not type(now) or not isinstance(before, list | dict):
         return None
-    if not SHORTEST_BASE <= len(before) <= len(after):
+    if not SHORTEST_BASE <= len(before) <= len(now):
         return None
-    if not all(map(operator.is_, before, after)):
+    if not all(map(same, before, now)):
         return None
     if isinstance(before, list):
         return after[len(before) :]
-    if not all(map(operator.is_, before.values(), after.values())):
+    if not all(map(same, before.values(), now.values())):
         return None
     return dict(itertools.islice(after.items(), len(before), None))
 

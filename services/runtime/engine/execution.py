@@ -60,6 +60,7 @@ from services.runtime.engine.quota import TokensSpent
 from services.runtime.engine.records import Ending, ForkedFrom, InputRequest, RunRecord, RunState
 from services.runtime.engine.run_tokens import RunTokens
 from services.runtime.engine.saver import RunSaver, led_by_of, stop_of
+from services.runtime.engine.serde import mark_of
 from services.runtime.engine.store import RunStore, noted
 from services.runtime.engine.store_policy import StorePolicies
 from services.runtime.engine.stored_items import StoreScope
@@ -270,6 +271,7 @@ class Execution:
                 spent=spent,
                 max_step_bytes=agent.max_step_bytes,
                 store=store,
+                mark=mark_of if self.session else None,
             )
             if self.session is not None:
                 self.session.journal = EffectJournal(

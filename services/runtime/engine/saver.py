@@ -11,7 +11,7 @@ import asyncio
 import functools
 import itertools
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import orjson
@@ -33,7 +33,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from services.kit.telemetry.logs import get_logger
 from services.runtime.calls.recording import AnswerRecording
-from services.runtime.engine.changes import Stored, pack_changes, pack_writes
+from services.runtime.engine.changes import Stored, marked, pack_changes, pack_writes
 from services.runtime.engine.checkpoint_rows import (
     INPUT_COLUMNS,
     NO_WRITES,
@@ -94,17 +94,19 @@ class RunSaver(AsyncPostgresSaver):
         spent: Spend | None = None,
         max_step_bytes: int | None = None,
         store: StoreScope | None = None,
+        mark: Callable[[Any], Any] | None = None,
     ) -> None:
         """`spent` is what a claimed run has spent, where its state does not say so: steps are added to it.
 
         More than `max_step_bytes` of a checkpoint, or of a task's writes, raises StateTooLargeError. `store` is where
-        what its nodes keep is written to.
+        what its nodes keep is written to. By `mark` items of lists and maps are told apart that nodes change in place.
         """
         super().__init__(pool, serde=serde)
         self._steps_channel = steps_channel
         self._spent = spent
         self._max_step_bytes = max_step_bytes
         self._store = store
+        self._mark = mark
         self._pool = pool
         self._claim = claim
         self.recording = recording
@@ -168,17 +170,18 @@ class RunSaver(AsyncPostgresSaver):
         whole_metadata = {**get_serializable_checkpoint_metadata(config, metadata), **self._led_by}
         if not namespace and self.stop is not None:
             whole_metadata[STOP] = self.stop
+        marks = self._marked({channel: kept[channel] for channel in new_versions if channel in kept})
         begins = not namespace and parent_id is not None and parent_id == self._begun_from
         if begins:
             # The checkpoint before is another run's: this one has all of it.
-            parent_id, new_versions = None, checkpoint["channel_versions"]
+            parent_id, new_versions, marks = None, checkpoint["channel_versions"], self._marked(kept)
         row = {
             "thread_id": thread_id,
             "checkpoint_ns": namespace,
             "checkpoint_id": checkpoint["id"],
             "parent_checkpoint_id": parent_id,
             "body": pack_body(checkpoint),
-            "changes": pack_changes(self.serde, kept, new_versions, stored),
+            "changes": pack_changes(self.serde, kept, new_versions, stored, marks if self._mark else None),
             "metadata": orjson.dumps(whole_metadata).decode(),
         }
         self._check_size(size(row))
@@ -189,11 +192,17 @@ class RunSaver(AsyncPostgresSaver):
         else:
             is_new = self._steps_channel in new_versions
             await self._write(row, waiting, steps if is_new else [], values.get(SPEND) if is_new else None)
-        changed = {c: Stored(version, kept[c]) for c, version in new_versions.items() if c in kept}
+        changed = {c: Stored(version, marks[c]) for c, version in new_versions.items() if c in marks}
         self._stored[thread_id, namespace] = {**stored, **changed}
         if not namespace:
             self._latest = checkpoint["id"]
         return _config(thread_id, namespace, checkpoint["id"])
+
+    def _marked(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Returns by what is seen whether values have only grown: themselves, or marks of their items."""
+        if self._mark is None:
+            return values
+        return {channel: marked(value, self._mark) for channel, value in values.items()}
 
     def _check_size(self, size_bytes: int) -> None:
         most = self._max_step_bytes
@@ -417,7 +426,8 @@ class RunSaver(AsyncPostgresSaver):
             self._led_by = {LED_BY: kept[0]} if kept else {}
         versions = found.checkpoint["channel_versions"]
         values = found.checkpoint["channel_values"]
-        self._stored[thread_id, namespace] = {c: Stored(versions[c], value) for c, value in values.items()}
+        marks = self._marked(values)
+        self._stored[thread_id, namespace] = {c: Stored(versions[c], value) for c, value in marks.items()}
         return found
 
     async def alist(

@@ -60,6 +60,15 @@ class StrictSerializer(JsonPlusSerializer):
         return value
 
 
+def mark_of(item: Any) -> Any:
+    """Returns a mark of what an item holds, by which its state is told from one that it had before."""
+    try:
+        return hash(ormsgpack.packb(item, default=_msgpack_default, option=_option))
+    except (TypeError, ValueError, ormsgpack.MsgpackEncodeError):
+        # What can't be stored is like nothing; whoever stores it says so.
+        return object()
+
+
 def _note(event: SerdeEvent, blocked: list[SerdeEvent]) -> None:
     if event["kind"] in BLOCKED:
         blocked.append(event)

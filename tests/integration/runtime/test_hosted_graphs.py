@@ -422,6 +422,47 @@ async def test_what_would_end_the_process_ends_its_run(replica: HostedReplica) -
         assert (await replica.steps(run))[-1] == last
 
 
+async def test_what_nodes_change_in_place_is_there_when_they_go_on(platform_dsn: str) -> None:
+    class Notes(TypedDict, total=False):
+        items: list[dict[str, int]]
+        by_name: dict[str, dict[str, int]]
+        messages: Annotated[list[AIMessage], operator.add]
+        found: list[str]
+
+    def make(state: Notes) -> dict[str, Any]:
+        del state
+        numbers = range(6)
+        return {
+            "items": [{"number": number} for number in numbers],
+            "by_name": {str(number): {"number": number} for number in numbers},
+            "messages": [AIMessage(str(number)) for number in numbers],
+            "found": [str(number) for number in numbers],
+        }
+
+    def change(state: Notes) -> dict[str, Any]:
+        state["items"][1]["number"] = 10
+        state["by_name"]["2"]["number"] = 20
+        state["messages"][3].content = "thirty"
+        state["found"].append("more")
+        return {**state, "messages": [AIMessage("more")]}
+
+    def told(state: Notes) -> dict[str, Any]:
+        interrupt("Go on?")
+        said = [message.text for message in state["messages"]]
+        return {"found": [str(state["items"]), str(state["by_name"]), *said, *state["found"]]}
+
+    graph = StateGraph(Notes).add_node("make", make).add_node("change", change).add_node("told", told)
+    graph.add_edge(START, "make").add_edge("make", "change").add_edge("change", "told")
+    alone = {"configurable": {"thread_id": "alone"}}
+    plain = graph.compile(checkpointer=InMemorySaver())
+    await plain.ainvoke({}, cast(RunnableConfig, alone))
+    expected = await plain.ainvoke(Command(resume="yes"), cast(RunnableConfig, alone))
+    async with hosted_replica(platform_dsn, loaded("notes", graph)) as replica:
+        run = await replica.answer(await replica.run("notes", {}), "yes")
+    assert output_of(run)["found"] == expected["found"]
+    assert {"thirty", "more"} < set(expected["found"])
+
+
 async def test_values_that_not_every_place_can_take_are_brought_all_the_same(replica: HostedReplica) -> None:
     expected = {
         "half of a pair": ("a b", "a b"),

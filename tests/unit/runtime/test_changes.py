@@ -17,11 +17,12 @@ from services.runtime.engine.changes import (
     History,
     Stored,
     growth,
+    marked,
     pack_changes,
     pack_writes,
     unpack_writes,
 )
-from services.runtime.engine.serde import make_serde
+from services.runtime.engine.serde import make_serde, mark_of
 
 SERDE = make_serde()
 ITEMS = [f"item {number}" for number in range(SHORTEST_BASE)]
@@ -118,6 +119,18 @@ def test_a_map_that_did_not_only_grow_has_no_growth(after: object) -> None:
 def test_a_removed_entry_without_a_value_is_noticed() -> None:
     before = dict.fromkeys(ITEMS)
     assert growth(before, {**dict.fromkeys(ITEMS[1:]), "more": None}) is None
+
+
+def test_by_their_marks_items_that_were_changed_in_place_are_no_growth() -> None:
+    items: list[dict[str, int]] = [{"n": number} for number in range(5)]
+    for value, change in ((items, items[0]), (dict(zip("abcde", items, strict=True)), items[1])):
+        before = marked(value, mark_of)
+        assert growth(before, value, marked(value, mark_of)) == type(value)()
+        change["n"] = 99
+        assert growth(before, value, marked(value, mark_of)) is None
+    before = marked(items, mark_of)
+    items.append({"n": 5})
+    assert growth(before, items, marked(items, mark_of)) == [{"n": 5}]
 
 
 def test_an_equal_item_that_is_another_object_may_differ_inside_and_is_no_growth() -> None:
