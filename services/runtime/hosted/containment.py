@@ -19,10 +19,13 @@ from services.kit.telemetry.logs import get_logger
 log = get_logger()
 # Of its threads that go on for nobody, a pool replaces so many times its own number.
 MOST_LEFT: Final = 8
+# What others take for what it is. All else ends the process, or is of a library that means to be caught by nobody.
+_PASSED_ON_BY_THREADS: Final = (Exception, asyncio.CancelledError)
+_PASSED_ON: Final = (*_PASSED_ON_BY_THREADS, GeneratorExit)
 
 
 class NodeExited(Exception):
-    """A node or a tool tried to end the process."""
+    """A node or a tool tried to end the process, or raised what is no `Exception`."""
 
 
 @dataclass(eq=False)
@@ -37,7 +40,7 @@ _wanted: ContextVar[_Wanted | None] = ContextVar("hosted_wanted", default=None)
 
 @contextmanager
 def contained() -> Iterator[None]:
-    """Raises NodeExited for what would end the process; threads that go on afterwards do so for nobody."""
+    """Raises NodeExited for what would end the process, or its run's task; threads that go on do so for nobody."""
     wanted = _Wanted()
     token = _wanted.set(wanted)
     try:
@@ -58,10 +61,12 @@ def contain(loop: asyncio.AbstractEventLoop, *, threads: int) -> None:
 
 
 @contextmanager
-def _exits_refused() -> Iterator[None]:
+def _exits_refused(passed_on: tuple[type[BaseException], ...] = _PASSED_ON) -> Iterator[None]:
     try:
         yield
-    except (SystemExit, KeyboardInterrupt) as error:
+    except passed_on:
+        raise
+    except BaseException as error:
         raise _refused(error) from error
 
 
@@ -89,7 +94,7 @@ class _NodeThreads(ThreadPoolExecutor):
     def _call(self, wanted: _Wanted | None, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         self._running[threading.get_ident()] = wanted
         try:
-            with _exits_refused():
+            with _exits_refused(_PASSED_ON_BY_THREADS):
                 return fn(*args, **kwargs)
         finally:
             del self._running[threading.get_ident()]
@@ -103,5 +108,7 @@ async def _awaited(coroutine: Coroutine[Any, Any, Any]) -> Any:
     # Of every task: no context manager, which costs more than what it does.
     try:
         return await coroutine
-    except (SystemExit, KeyboardInterrupt) as error:
+    except _PASSED_ON:
+        raise
+    except BaseException as error:
         raise _refused(error) from error

@@ -412,7 +412,9 @@ async def test_a_node_that_raises_ends_the_run_with_its_step_and_its_cost(replic
 async def test_what_would_end_the_process_ends_its_run(replica: HostedReplica) -> None:
     for place, last in (
         ("node", "leave"),
+        ("panic", "leave"),
         ("leave_by_tool", "tools"),
+        ("panic_by_tool", "tools"),
         ("leave_by_coroutine", "tools"),
         ("path", "tools"),
     ):
