@@ -1,8 +1,7 @@
 """The JSON Schemas of a hosted graph's input, context and output, and what a request says wrong by them.
 
 They are made by pydantic from the graph's own types, with two differences. Messages are told in a few lines, since
-LangChain takes them in many forms. And of a state that is a typed dictionary nothing is required, since LangGraph
-begins with part of it.
+LangChain takes them in many forms. And of a typed dictionary nothing is required, since LangGraph takes part of one.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from google.protobuf import struct_pb2
 from google.protobuf.json_format import MessageToDict
 from langchain_core.messages import BaseMessage
 from langgraph.graph.state import CompiledStateGraph
-from pydantic import PydanticInvalidForJsonSchema, PydanticUserError, TypeAdapter, WithJsonSchema
+from pydantic import BaseModel, PydanticInvalidForJsonSchema, PydanticUserError, TypeAdapter, WithJsonSchema
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
@@ -30,6 +29,7 @@ Schema = Mapping[str, Any]
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 ANYTHING: Final[Schema] = {"type": "object"}
 MOST_VIOLATIONS: Final = 20
+_NAMED_EITHER_WAY: Final = ("populate_by_name", "validate_by_name")
 LONGEST: Final = 300
 MESSAGE: Final[Schema] = {
     "title": "Message",
@@ -57,7 +57,17 @@ class _Generator(GenerateJsonSchema):
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         """Returns the schema of a model."""
-        return dict(MESSAGE) if issubclass(schema["cls"], BaseMessage) else super().model_schema(schema)
+        if issubclass(schema["cls"], BaseMessage):
+            return dict(MESSAGE)
+        made = super().model_schema(schema)
+        config = schema["cls"].model_config
+        return _by_either_name(schema["cls"], made) if any(config.get(key) for key in _NAMED_EITHER_WAY) else made
+
+    def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonSchemaValue:
+        """Returns the schema of a typed dictionary: LangGraph never asks whether all of one is there."""
+        made = super().typed_dict_schema(schema)
+        made.pop("required", None)
+        return made
 
     def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
         """Returns the schema of a union; of `AnyMessage` that of one message."""
@@ -69,6 +79,17 @@ class _Generator(GenerateJsonSchema):
         """Returns a schema for what JSON has no word for: such a value can't be given, but the rest can."""
         del schema, error_info
         return {}
+
+
+def _by_either_name(model: type[BaseModel], schema: JsonSchemaValue) -> JsonSchemaValue:
+    """Returns the schema of a model that takes a field by its alias or its own name: it is required by neither."""
+    properties, required = dict(schema.get("properties", {})), set(schema.get("required", ()))
+    for name, field in model.model_fields.items():
+        alias = next((each for each in (field.validation_alias, field.alias) if isinstance(each, str)), name)
+        if alias != name and alias in properties:
+            properties[name] = properties[alias]
+            required.discard(alias)
+    return {**schema, "properties": properties, "required": sorted(required)}
 
 
 def _is_message_schema(schema: Any) -> bool:
@@ -133,7 +154,6 @@ def _state_schema(state: Any) -> Schema:
         # Pydantic has no schema for one of its types: anything may be given, and the graph is the judge.
         return ANYTHING
     if typing_extensions.is_typeddict(hint):
-        made.pop("required", None)
         made.setdefault("additionalProperties", False)
     return made
 
