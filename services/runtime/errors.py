@@ -7,6 +7,7 @@ SignalboxError
 ├── RunNotRecorded              what the run's nodes heard was not to be kept
 ├── CheckpointNotFound          no such checkpoint, or retention has removed it
 ├── StateUnreadable             the state of a run can't be read by this replica
+├── ConfigTooLate               a run gives what its graph's function has asked for, which made the graph at the start
 ├── ForkRefused                 a run can't go on from there, or not with its state changed so
 ├── AgentGone                   the agent of a run is not installed any more
 ├── ThreadNotFound              no such thread, or another caller's
@@ -102,6 +103,13 @@ class StateUnreadable(SignalboxError):
 
     reason = "STATE_UNREADABLE"
     code = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class ConfigTooLate(SignalboxError):
+    """A run gives its graph what the function that makes the graph has asked for: it was made once, at the start."""
+
+    reason = "CONFIG_TOO_LATE"
+    code = grpc.StatusCode.INVALID_ARGUMENT
 
 
 class ForkRefused(SignalboxError):

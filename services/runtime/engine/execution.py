@@ -65,7 +65,7 @@ from services.runtime.engine.store import RunStore, noted
 from services.runtime.engine.store_policy import StorePolicies
 from services.runtime.engine.stored_items import StoreScope
 from services.runtime.engine.thread_state import left_state
-from services.runtime.errors import ClaimLost, DatabaseAway, ForkRefused, ThreadStateLost
+from services.runtime.errors import ClaimLost, ConfigTooLate, DatabaseAway, ForkRefused, ThreadStateLost
 from services.runtime.hosted.adapter import reason_of
 from services.runtime.hosted.endings import BUDGET_EXHAUSTED, failure_of
 from services.runtime.hosted.graph import check_update
@@ -182,7 +182,7 @@ class Execution:
             await self._end(Ending(RunState.FAILED, None, "recursion_limit", "the run took too many steps"))
         except UnknownLimitTypeError as error:
             await self._end(Ending(RunState.FAILED, None, "policy_unreadable", str(error)))
-        except (ThreadStateLost, ForkRefused) as error:
+        except (ThreadStateLost, ForkRefused, ConfigTooLate) as error:
             await self._end(Ending(RunState.FAILED, None, error.reason.lower(), presentable(str(error))))
         except Exception as error:  # noqa: BLE001 - the run boundary: whatever else happens is this run's failure only
             await self._fail(error)

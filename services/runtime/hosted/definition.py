@@ -28,13 +28,14 @@ from services.runtime.agents.titles import title
 from services.runtime.calls.connections import Connections
 from services.runtime.calls.guard_client import GuardClient
 from services.runtime.engine.serde import make_serde
+from services.runtime.errors import ConfigTooLate
 from services.runtime.hosted.adapter import STEPS_CHANNEL, Graph, adapted
 from services.runtime.hosted.graph import HostedGraph
 from services.runtime.hosted.interrupts import value_of
 from services.runtime.hosted.langgraph_json import InvalidAgentsError
 from services.runtime.hosted.lifting.lifted import LiftedGraph, PathBranch, lifted
 from services.runtime.hosted.limits_in_code import merged_policy, together
-from services.runtime.hosted.loading import LoadedGraph
+from services.runtime.hosted.loading import ANYTHING, LoadedGraph
 from services.runtime.hosted.schemas import Schemas, plain
 from services.runtime.hosted.screening import PATH, admit, text_at, texts_of
 from services.runtime.hosted.session import HostedSession, current_session
@@ -148,8 +149,17 @@ class HostedDefinition:
         return allowed_types(self._loaded)
 
     def check_input(self, given: runs_pb2.RunInput) -> None:
-        """Checks an input by the graph's own schemas. Raises InvalidRequest."""
+        """Checks an input by the graph's own schemas. Raises InvalidRequest, ConfigTooLate."""
         check_input(self.schemas, given)
+        self.check_config(given.graph)
+
+    def check_config(self, asked: hosted_pb2.GraphInput) -> None:
+        """Checks that what a run gives its config comes in time to have any effect. Raises ConfigTooLate."""
+        made_by = self._loaded.made_by
+        given = {name for name, value in _configurable(asked).items() if value is not None}
+        if late := sorted(given if ANYTHING in made_by else given & made_by):
+            said = f"the graph {self.name!r} was made once, and its function asked for {', '.join(late)} then"
+            raise ConfigTooLate(f"{said}: a run that gives that would get the graph without it")
 
     def title_of(self, given: runs_pb2.RunInput) -> str:
         """Returns what lists call a run of this input: what a person said first in it, else all of it as JSON."""
@@ -210,7 +220,10 @@ class PinnedHosted:
     def working(
         self, config: RunnableConfig, given: bytes, *, budget: Budget, spend: Spend, attempts: list[CallRecord]
     ) -> Iterator[tuple[RunnableConfig, HostedSession]]:
-        """Opens a session for a claimed run, and returns the config that its calls are noted by."""
+        """Opens a session for a claimed run, and returns the config that its calls are noted by.
+
+        Raises ConfigTooLate.
+        """
         session = HostedSession(
             spend,
             budget,
@@ -224,6 +237,7 @@ class PinnedHosted:
             connections=self._connections,
             catalogs=self._definition.catalogs,
         )
+        self._definition.check_config(_asked(given))
         own = _configurable(_asked(given))
         with session.open() as handler:
             yield (

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -23,8 +24,11 @@ FILE_NAME = "langgraph.json"
 AGENT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 OWN_SETTINGS = "SIGNALBOX_"
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_URL = re.compile(r"[a-z+]+://", re.IGNORECASE)
+_MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _REFUSED: Mapping[str, str] = {
     "auth": "`auth` can't be honoured: the gateway says who a caller is; remove it",
+    "encryption": "`encryption` can't be honoured: state is kept as the platform's database keeps it; remove it",
     "http": "`http` can't be honoured: the platform speaks gRPC, and serves no routes of yours; remove it",
     "ui": "`ui` can't be honoured: the console shows runs, and no components of yours; remove it",
     "node_version": "`node_version` can't be honoured: graphs are Python here; remove it",
@@ -99,15 +103,22 @@ def read_langgraph_file(folder: Path) -> LanggraphFile:
     notes = [f"`{key}` has no effect here" for key in unknown]
     store_ttl = _store_ttl(document.get("store"), problems, notes)
     store_index = _store_index(folder, document.get("store"), problems, notes)
-    graphs = _graphs(folder, document.get("graphs"), problems)
-    import_paths = _import_paths(folder, document.get("dependencies", []), problems)
+    notes += _python(document.get("python_version"))
+    import_paths = _import_paths(folder, document.get("dependencies", []), problems, notes)
+    graphs = _graphs(folder, document.get("graphs"), import_paths, problems)
     environment = _environment(folder, document.get("env"), problems, notes)
     if problems:
         raise InvalidAgentsError([f"{path}: {problem}" for problem in problems])
     return LanggraphFile(folder, tuple(graphs), tuple(import_paths), environment, tuple(notes), store_ttl, store_index)
 
 
-def _graphs(folder: Path, given: Any, problems: list[str]) -> list[GraphReference]:
+def _python(wanted: Any) -> list[str]:
+    """Returns that another Python runs here than the one that the folder's code is for."""
+    here = ".".join(platform.python_version_tuple()[:2])
+    return [f"`python_version` is {wanted}, and the runtime is Python {here}"] if wanted and wanted != here else []
+
+
+def _graphs(folder: Path, given: Any, import_paths: Sequence[Path], problems: list[str]) -> list[GraphReference]:
     if not isinstance(given, dict) or not given:
         problems.append('`graphs` names none; write {"graphs": {"support": "./support.py:graph"}}')
         return []
@@ -121,7 +132,7 @@ def _graphs(folder: Path, given: Any, problems: list[str]) -> list[GraphReferenc
             problems.append(f"graph {name!r}: {spec!r} is no `./file.py:name`")
         else:
             file, _, attribute = spec.rpartition(":")
-            path = (folder / file).resolve()
+            path = _file_of(folder, file, import_paths)
             if path.suffix != ".py" or not path.is_file():
                 problems.append(f"graph {name!r}: there is no Python file {file}")
             elif not path.is_relative_to(folder):
@@ -131,7 +142,18 @@ def _graphs(folder: Path, given: Any, problems: list[str]) -> list[GraphReferenc
     return found
 
 
-def _import_paths(folder: Path, given: Any, problems: list[str]) -> list[Path]:
+def _file_of(folder: Path, named: str, import_paths: Sequence[Path]) -> Path:
+    """Returns the file that is named by its path, or as a module that is imported from one of the folders."""
+    if not named.endswith(".py") and _MODULE.fullmatch(named):
+        below = Path(*named.split("."))
+        for root in import_paths:
+            for path in (root / below.with_suffix(".py"), root / below / "__init__.py"):
+                if path.is_file():
+                    return path.resolve()
+    return (folder / named).resolve()
+
+
+def _import_paths(folder: Path, given: Any, problems: list[str], notes: list[str]) -> list[Path]:
     """Returns the folders that modules are imported from; packages must be installed already."""
     if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
         problems.append("`dependencies` is no list of texts")
@@ -145,6 +167,11 @@ def _import_paths(folder: Path, given: Any, problems: list[str]) -> list[Path]:
             else:
                 # A project with a `src` folder is imported from there once it is installed.
                 paths += [path, *([path / "src"] if (path / "src").is_dir() else [])]
+            continue
+        if _URL.match(each):
+            notes.append(
+                f"dependency {each!r}: whether it is installed beside the runtime can't be told by its address"
+            )
             continue
         name = _REQUIREMENT.match(each)
         try:

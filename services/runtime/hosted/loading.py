@@ -6,27 +6,32 @@ one: as it is, as a coroutine, or as a context manager of either kind, which is 
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import inspect
 import itertools
 import os
 import sys
+import sysconfig
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack
 from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
+from textwrap import shorten
 from types import ModuleType
 from typing import Any
 
 from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.pregel import Pregel
 from langgraph.store.base import TTLConfig, ensure_embeddings
 
 from services.kit.telemetry.logs import get_logger
 from services.runtime.hosted.executor_catalogs import ExecutorCatalogs
 from services.runtime.hosted.executor_tools import Catalog
+from services.runtime.hosted.imports import imports_of_others
 from services.runtime.hosted.langgraph_json import (
     AGENT_NAME,
     GraphReference,
@@ -39,6 +44,12 @@ from services.runtime.hosted.store_index import StoreIndex
 
 log = get_logger()
 ENTRY_POINTS = "signalbox.agents"
+ANYTHING = "*"
+LONGEST_ERROR = 500
+# Where code is that is none of a team's: Python's own, and the runtime's.
+_NOT_A_TEAMS = (sysconfig.get_path("stdlib"), f"{Path(__file__).parents[2]}{os.sep}")
+# What code that is imported may raise, in place of what it was to do.
+_RAISED = (Exception, SystemExit, KeyboardInterrupt)
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 
 
@@ -53,6 +64,8 @@ class LoadedGraph:
     store_ttl: TTLConfig | None = None
     catalogs: Mapping[str, Catalog] = field(default_factory=dict)
     store_index: StoreIndex | None = None
+    # What of a run's config the function that made it has asked for; ANYTHING for all that is given.
+    made_by: frozenset[str] = frozenset()
 
 
 async def load_graphs(
@@ -97,6 +110,7 @@ async def _load_folder(file: LanggraphFile, stack: AsyncExitStack, catalogs: Exe
         os.environ.setdefault(name, value)
     source = CodeSource.of_folder(file.folder)
     modules, problems = await _modules(file, catalogs)
+    problems += imports_of_others(file)
     index = _index(file, problems)
     found = []
     for reference in file.graphs:
@@ -104,15 +118,17 @@ async def _load_folder(file: LanggraphFile, stack: AsyncExitStack, catalogs: Exe
             continue
         try:
             given = getattr(modules[reference.file], reference.attribute)
-            made = await catalogs.loading(_made, given, reference.agent, stack)
+            made, asked = await catalogs.loading(_made, given, reference.agent, stack)
         except InvalidAgentsError as error:
             problems += error.problems
-        except (Exception, SystemExit) as error:
+        except _RAISED as error:
             log.exception("a graph can't be loaded", agent=reference.agent)
             problems.append(f"graph {reference.agent!r} can't be loaded: {_said(error)}")
         else:
             described = reference.description or _doc(made)
-            found.append(LoadedGraph(reference.agent, described, made, source, file.store_ttl, catalogs.known, index))
+            found.append(
+                LoadedGraph(reference.agent, described, made, source, file.store_ttl, catalogs.known, index, asked)
+            )
     if problems:
         raise InvalidAgentsError([f"{file.folder}: {problem}" for problem in problems])
     return found
@@ -131,7 +147,7 @@ def _index(file: LanggraphFile, problems: list[str]) -> StoreIndex | None:
         return StoreIndex(given.embed, ensure_embeddings(embed), given.dims, given.fields)
     except InvalidAgentsError as error:
         problems += error.problems
-    except (Exception, SystemExit) as error:
+    except _RAISED as error:
         log.exception("what embeds items of the store can't be loaded", embed=given.embed)
         problems.append(f"`store.index.embed`: {given.embed} can't be loaded: {_said(error)}")
     return None
@@ -146,7 +162,7 @@ async def _modules(file: LanggraphFile, catalogs: ExecutorCatalogs) -> tuple[dic
             modules[path] = await catalogs.loading(_imported, first, file)
         except InvalidAgentsError as error:
             problems += error.problems
-        except (Exception, SystemExit) as error:
+        except _RAISED as error:
             log.exception("a file can't be imported", file=str(path))
             names = ", ".join(each.agent for each in (first, *others))
             problems.append(f"{path.name} can't be imported: {_said(error)}; graphs: {names}")
@@ -166,16 +182,15 @@ async def _load_entry_points(stack: AsyncExitStack, catalogs: ExecutorCatalogs) 
             problems.append(f"{named}: {point.name!r}: a name is 1 to 64 letters, digits and `-_`, a letter first")
             continue
         try:
-            made = await catalogs.loading(_of_entry_point, point, stack)
+            made, asked = await catalogs.loading(_of_entry_point, point, stack)
         except InvalidAgentsError as error:
             problems += [f"{named}: {problem}" for problem in error.problems]
-        except (Exception, SystemExit) as error:
+        except _RAISED as error:
             log.exception("a graph can't be loaded", agent=point.name)
             problems.append(f"{named}: graph {point.name!r} can't be loaded: {_said(error)}")
         else:
-            found.append(
-                LoadedGraph(point.name, _doc(made), made, CodeSource(None, named, named), catalogs=catalogs.known)
-            )
+            source = CodeSource(None, named, named)
+            found.append(LoadedGraph(point.name, _doc(made), made, source, catalogs=catalogs.known, made_by=asked))
     if problems:
         raise InvalidAgentsError(problems)
     return found
@@ -191,7 +206,8 @@ def _module(reference: GraphReference, file: LanggraphFile) -> ModuleType:
     if known is None and "." in name:
         # Its package first, which often imports it: as Python does.
         _import_from(root)
-        known = importlib.import_module(name)
+        with contextlib.chdir(file.folder):
+            known = importlib.import_module(name)
     if known is not None:
         if Path(getattr(known, "__file__", None) or "").resolve() == reference.file:
             return known
@@ -203,7 +219,9 @@ def _module(reference: GraphReference, file: LanggraphFile) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        # What it reads by relative paths is its folder's, as with LangGraph's own server.
+        with contextlib.chdir(file.folder):
+            spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise
@@ -223,14 +241,47 @@ def _import_from(path: Path) -> None:
         sys.path.append(str(path))
 
 
-async def _of_entry_point(point: metadata.EntryPoint, stack: AsyncExitStack) -> Graph:
+async def _of_entry_point(point: metadata.EntryPoint, stack: AsyncExitStack) -> tuple[Graph, frozenset[str]]:
     return await _made(point.load(), point.name, stack)
 
 
-async def _made(given: Any, name: str, stack: AsyncExitStack) -> Graph:
-    made = given
-    if callable(made) and not isinstance(made, StateGraph | CompiledStateGraph):
-        made = made({"configurable": {}}) if _takes_config(made) else made()
+class _Asked(dict[str, Any]):
+    """The `configurable` that a graph is made with: it has nothing, and notes what it is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names = set[str]()
+
+    def __missing__(self, key: str) -> Any:
+        self.names.add(key)
+        raise KeyError(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.names.add(key)
+        return default
+
+    def __contains__(self, key: object) -> bool:
+        self.names.add(str(key))
+        return False
+
+    def __iter__(self) -> Iterator[str]:
+        self.names.add(ANYTHING)
+        return super().__iter__()
+
+    def keys(self) -> Any:
+        self.names.add(ANYTHING)
+        return super().keys()
+
+    def items(self) -> Any:
+        self.names.add(ANYTHING)
+        return super().items()
+
+
+async def _made(given: Any, name: str, stack: AsyncExitStack) -> tuple[Graph, frozenset[str]]:
+    """Returns the graph that a name stands for, and what its function asked a run's config for when it made it."""
+    made, asked = given, _Asked()
+    if callable(made) and not isinstance(made, StateGraph | Pregel):
+        made = made({"configurable": asked}) if _takes_config(made, name) else made()
     if inspect.isawaitable(made):
         made = await made
     if isinstance(made, AbstractAsyncContextManager):
@@ -239,17 +290,24 @@ async def _made(given: Any, name: str, stack: AsyncExitStack) -> Graph:
         made = stack.enter_context(made)
     if isinstance(made, StateGraph):
         made = made.compile(name=name)
-    if not isinstance(made, CompiledStateGraph):
+    if isinstance(made, CompiledStateGraph):
+        return made, frozenset(asked.names)
+    if isinstance(made, Pregel):
+        said = "is of LangGraph's functional API, which has no nodes and edges to explain; make it a StateGraph"
+    else:
         said = f"is {type(made).__name__}; it has to be a StateGraph or what that compiles to"
-        raise InvalidAgentsError([f"graph {name!r} {said}"])
-    return made
+    raise InvalidAgentsError([f"graph {name!r} {said}"])
 
 
-def _takes_config(function: Any) -> bool:
-    """Whether a function that makes a graph wants a config: it has a parameter that has to be given."""
-    parameters: Mapping[str, inspect.Parameter] = inspect.signature(function).parameters
+def _takes_config(function: Any, name: str) -> bool:
+    """Whether a function that makes a graph wants a config: it has a parameter for it. Raises InvalidAgentsError."""
+    parameters = inspect.signature(function).parameters.values()
     named = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return any(each.kind in named for each in parameters.values())
+    wanted = [each for each in parameters if each.kind in named]
+    if any("ServerRuntime" in str(each.annotation) for each in parameters):
+        said = "wants a ServerRuntime, by which LangGraph's server has a graph made for each run; here it is made once"
+        raise InvalidAgentsError([f"graph {name!r} {said}: let its function take a config, or nothing"])
+    return bool(wanted)
 
 
 def _doc(graph: Graph) -> str:
@@ -259,7 +317,15 @@ def _doc(graph: Graph) -> str:
 
 
 def _said(error: BaseException) -> str:
-    """Returns what raised, and where in code of the team's own."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "site-packages" not in frame.filename]
-    place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "?"
-    return f"{type(error).__name__} at {place}: {error}"
+    """Returns what raised, in one line, and where in code of the team's own."""
+    if isinstance(error, SyntaxError):
+        place, said = (error.filename, error.lineno), error.msg
+    else:
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_a_teams(frame.filename)]
+        place, said = (frames[-1].filename, frames[-1].lineno) if frames else (None, None), str(error)
+    at = f" at {Path(place[0]).name}:{place[1]}" if place[0] else ""
+    return f"{type(error).__name__}{at}: {shorten(said, LONGEST_ERROR, placeholder=' …')}"
+
+
+def _is_a_teams(file: str) -> bool:
+    return not file.startswith(("<", *_NOT_A_TEAMS)) and "site-packages" not in file

@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 from langgraph.store.base import PutOp
+from signalbox.v1 import hosted_pb2, runs_pb2
 
-from services.runtime.errors import StoreRefused
+from services.runtime.errors import ConfigTooLate, StoreRefused
+from services.runtime.hosted.definition import HostedDefinition
 from services.runtime.hosted.executor_catalogs import ExecutorCatalogs
 from services.runtime.hosted.langgraph_json import InvalidAgentsError, read_langgraph_file
 from services.runtime.hosted.loading import load_graphs
@@ -35,6 +37,27 @@ number = 3
 def fail():
     raise ValueError("no model")
 """
+FACTORIES = (
+    GRAPH
+    + """
+from langchain_core.runnables import RunnableConfig
+from langgraph.func import entrypoint
+from langgraph_sdk.runtime import ServerRuntime
+
+def by_key(config: RunnableConfig):
+    return builder if config["configurable"].get("model", "small") else None
+
+def by_all(config):
+    return builder if dict(**config["configurable"]) == {} else None
+
+def by_server(config: RunnableConfig, runtime: ServerRuntime):
+    return builder
+
+@entrypoint()
+def functional(text: str) -> str:
+    return text
+"""
+)
 
 
 @pytest.fixture
@@ -61,7 +84,7 @@ async def refused(folder: Path) -> str:
     return str(error.value)
 
 
-@pytest.mark.parametrize("key", ["auth", "http", "ui", "node_version", "dockerfile_lines"])
+@pytest.mark.parametrize("key", ["auth", "encryption", "http", "ui", "node_version", "dockerfile_lines"])
 async def test_what_can_not_be_honoured_is_refused_in_a_sentence(folder: Path, key: str) -> None:
     said = await refused(write(folder, **{key: {"path": "x"}}))
     assert f"`{key}` can't be honoured" in said
@@ -77,6 +100,7 @@ async def test_what_can_not_be_honoured_is_refused_in_a_sentence(folder: Path, k
         ({"graphs": {"only": "./brought_graphs.py:absent"}}, "AttributeError"),
         ({"graphs": {"only": "./brought_graphs.py:number"}}, "is int; it has to be a StateGraph"),
         ({"graphs": {"only": "./brought_graphs.py:fail"}}, "ValueError at brought_graphs.py:13: no model"),
+        ({"graphs": {"only": "absent.graph:graph"}}, "there is no Python file absent.graph"),
         ({"dependencies": ["no-such-distribution>=2"]}, "is not installed beside the runtime"),
         ({"env": {"SIGNALBOX_DATABASE_DSN": "x"}}, "is a setting of the platform's"),
     ],
@@ -92,6 +116,70 @@ async def test_a_file_that_can_not_be_imported_is_told_once_with_the_place(folde
     assert said.endswith("graphs: a, b")
     (folder / "brought_graphs.py").write_text("raise SystemExit('no key')\n")
     assert "SystemExit at brought_graphs.py:1: no key" in await refused(write(folder))
+
+
+async def test_what_a_run_gives_too_late_is_refused(folder: Path) -> None:
+    (folder / "brought_graphs.py").write_text(FACTORIES)
+    graphs = {"key": "./brought_graphs.py:by_key", "all": "./brought_graphs.py:by_all"}
+    async with AsyncExitStack() as stack:
+        by_key, by_all = await load_graphs([write(folder, graphs=graphs)], stack, packages=False)
+    for loaded, refused in ((by_key, {"model": "large"}), (by_all, {"other": 1})):
+        asked = hosted_pb2.GraphInput(agent=loaded.name)
+        definition = HostedDefinition(loaded)
+        definition.check_input(runs_pb2.RunInput(graph=asked))
+        asked.configurable.update(refused)
+        with pytest.raises(ConfigTooLate, match=f"its function asked for {', '.join(refused)}"):
+            definition.check_input(runs_pb2.RunInput(graph=asked))
+    asked = hosted_pb2.GraphInput(agent="key")
+    asked.configurable.update({"other": 1})
+    HostedDefinition(by_key).check_input(runs_pb2.RunInput(graph=asked))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("by_server", "wants a ServerRuntime"), ("functional", "is of LangGraph's functional API")]
+)
+async def test_graphs_that_are_made_otherwise_are_refused_in_a_sentence(folder: Path, name: str, said: str) -> None:
+    (folder / "brought_graphs.py").write_text(FACTORIES)
+    assert said in await refused(write(folder, graphs={"only": f"./brought_graphs.py:{name}"}))
+
+
+async def test_a_module_that_another_folder_has_too_is_told_where_it_would_be_imported_in_its_place(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    (folder / "brought_graphs.py").write_text(f"import own_helper, own_other\n{GRAPH}")
+    other = tmp_path_factory.mktemp("other")
+    for place in (folder, other):
+        (place / "own_helper.py").write_text(f"PLACE = {str(place)!r}\n")
+        (place / "own_other.py").write_text("")
+    (other / "brought_others.py").write_text(f"from own_helper import PLACE\n{GRAPH}")
+    write(other, graphs={"other": "./brought_others.py:compiled"})
+    async with AsyncExitStack() as stack:
+        with pytest.raises(InvalidAgentsError) as error:
+            await load_graphs([write(folder), other], stack, packages=False)
+    [said] = error.value.problems
+    assert f"'own_helper' is imported from {folder / 'own_helper.py'}, and not from the folder's own files" in said
+
+
+async def test_a_package_of_the_runtimes_own_name_is_told(folder: Path) -> None:
+    (folder / "services").mkdir()
+    (folder / "services" / "llm.py").write_text("")
+    (folder / "brought_graphs.py").write_text(f"import services.llm\n{GRAPH}")
+    assert "'services' is imported from" in await refused(write(folder))
+
+
+async def test_a_graph_is_named_by_its_file_or_its_module(folder: Path) -> None:
+    (folder / "brought_package").mkdir()
+    (folder / "brought_package" / "graphs.py").write_text(GRAPH)
+    file = read_langgraph_file(write(folder, graphs={"only": "brought_package.graphs:compiled"}))
+    assert [each.file for each in file.graphs] == [folder / "brought_package" / "graphs.py"]
+
+
+def test_what_can_not_be_told_beforehand_is_noted(folder: Path) -> None:
+    address = "git+https://example.org/a.git"
+    file = read_langgraph_file(write(folder, python_version="3.99", dependencies=[".", address]))
+    python, dependency = file.notes
+    assert python.startswith("`python_version` is 3.99")
+    assert address in dependency
 
 
 async def test_all_that_is_wrong_is_said_at_once(folder: Path) -> None:
