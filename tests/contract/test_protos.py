@@ -7,11 +7,18 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
+import protovalidate
 import protovalidate._gen.buf.validate.validate_pb as validate_pb
 import pytest
+import signalbox.v1
 from google.protobuf import descriptor_pb2
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
 from signalbox.v1 import runs_pb2
 
 from services.kit.wire import event_kinds
@@ -68,6 +75,33 @@ def test_the_rules_it_declares_are_those_that_the_gateway_enforces(image: descri
     assert vendored.message_type == installed.message_type
     assert vendored.enum_type == installed.enum_type
     assert vendored.extension == installed.extension
+
+
+# What they are told they keep in no database of Postgres's, which takes no character 0.
+WITHOUT_DATABASE = {"EvaluatorService", "GuardService", "ToolExecutorService"}
+
+
+def test_no_text_that_is_looked_up_may_hold_what_no_database_takes() -> None:
+    names = [each.name for each in iter_modules(signalbox.v1.__path__) if each.name.endswith("_pb2")]
+    modules = [import_module(f"signalbox.v1.{name}") for name in names]
+    services = [service for module in modules for service in module.DESCRIPTOR.services_by_name.values()]
+    tried = 0
+    for service in (each for each in services if each.name not in WITHOUT_DATABASE):
+        for method in service.methods:
+            for field in method.input_type.fields:
+                if field.type == FieldDescriptor.TYPE_STRING and not field.is_repeated:
+                    request = GetMessageClass(method.input_type)(**{field.name: "a\0b"})
+                    assert field.name in wrong_fields(request), f"{method.full_name}: {field.name}"
+                    tried += 1
+    assert tried > 40
+
+
+def wrong_fields(request: Message) -> set[str]:
+    """The fields in which a request breaks its rules."""
+    with pytest.raises(protovalidate.ValidationError) as refused:
+        protovalidate.validate(request)
+    paths = (each.proto.field for each in refused.value.violations)
+    return {path.elements[0].field_name for path in paths if path is not None and path.elements}
 
 
 def test_the_kinds_of_events_are_those_of_the_contract_and_spelt_in_one_place() -> None:

@@ -29,7 +29,7 @@ from signalbox.v1 import agent_outline_pb2 as signalbox_dot_v1_dot_agent__outlin
 from signalbox.v1 import policy_pb2 as signalbox_dot_v1_dot_policy__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19signalbox/v1/agents.proto\x12\x0csignalbox.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a signalbox/v1/agent_outline.proto\x1a\x19signalbox/v1/policy.proto\"\xc4\x03\n\x05\x41gent\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x12\n\ninput_type\x18\x03 \x01(\t\x12\x13\n\x0boutput_type\x18\x04 \x01(\t\x12\x15\n\rgraph_version\x18\x05 \x01(\t\x12\x0f\n\x07routers\x18\x06 \x03(\t\x12\r\n\x05tools\x18\x07 \x03(\t\x12$\n\x06policy\x18\x08 \x01(\x0b\x32\x14.signalbox.v1.Policy\x12-\n\x0cinput_schema\x18\t \x01(\x0b\x32\x17.google.protobuf.Struct\x12/\n\x0e\x63ontext_schema\x18\n \x01(\x0b\x32\x17.google.protobuf.Struct\x12.\n\routput_schema\x18\x0b \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x0c\n\x04pool\x18\x0c \x01(\t\x12.\n\naway_since\x18\r \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x17\n\x0fschemas_omitted\x18\x0e \x01(\x08\x12+\n\x07outline\x18\x0f \x01(\x0b\x32\x1a.signalbox.v1.AgentOutline\"*\n\x11ListAgentsRequest\x12\x15\n\x04name\x18\x01 \x01(\tB\x07\xbaH\x04r\x02\x18@\"9\n\x12ListAgentsResponse\x12#\n\x06\x61gents\x18\x01 \x03(\x0b\x32\x13.signalbox.v1.Agent2_\n\x0c\x41gentService\x12O\n\nListAgents\x12\x1f.signalbox.v1.ListAgentsRequest\x1a .signalbox.v1.ListAgentsResponseB*\n\x0csignalbox.v1P\x01Z\x18signalbox/v1;signalboxv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19signalbox/v1/agents.proto\x12\x0csignalbox.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a signalbox/v1/agent_outline.proto\x1a\x19signalbox/v1/policy.proto\"\xc4\x03\n\x05\x41gent\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x12\n\ninput_type\x18\x03 \x01(\t\x12\x13\n\x0boutput_type\x18\x04 \x01(\t\x12\x15\n\rgraph_version\x18\x05 \x01(\t\x12\x0f\n\x07routers\x18\x06 \x03(\t\x12\r\n\x05tools\x18\x07 \x03(\t\x12$\n\x06policy\x18\x08 \x01(\x0b\x32\x14.signalbox.v1.Policy\x12-\n\x0cinput_schema\x18\t \x01(\x0b\x32\x17.google.protobuf.Struct\x12/\n\x0e\x63ontext_schema\x18\n \x01(\x0b\x32\x17.google.protobuf.Struct\x12.\n\routput_schema\x18\x0b \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x0c\n\x04pool\x18\x0c \x01(\t\x12.\n\naway_since\x18\r \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x17\n\x0fschemas_omitted\x18\x0e \x01(\x08\x12+\n\x07outline\x18\x0f \x01(\x0b\x32\x1a.signalbox.v1.AgentOutline\"9\n\x11ListAgentsRequest\x12$\n\x04name\x18\x01 \x01(\tB\x16\xbaH\x13r\x11\x32\x0f^[^\\x00]{0,64}$\"9\n\x12ListAgentsResponse\x12#\n\x06\x61gents\x18\x01 \x03(\x0b\x32\x13.signalbox.v1.Agent2_\n\x0c\x41gentService\x12O\n\nListAgents\x12\x1f.signalbox.v1.ListAgentsRequest\x1a .signalbox.v1.ListAgentsResponseB*\n\x0csignalbox.v1P\x01Z\x18signalbox/v1;signalboxv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,13 +38,13 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\014signalbox.v1P\001Z\030signalbox/v1;signalboxv1'
   _globals['_LISTAGENTSREQUEST'].fields_by_name['name']._loaded_options = None
-  _globals['_LISTAGENTSREQUEST'].fields_by_name['name']._serialized_options = b'\272H\004r\002\030@'
+  _globals['_LISTAGENTSREQUEST'].fields_by_name['name']._serialized_options = b'\272H\023r\0212\017^[^\\x00]{0,64}$'
   _globals['_AGENT']._serialized_start=197
   _globals['_AGENT']._serialized_end=649
   _globals['_LISTAGENTSREQUEST']._serialized_start=651
-  _globals['_LISTAGENTSREQUEST']._serialized_end=693
-  _globals['_LISTAGENTSRESPONSE']._serialized_start=695
-  _globals['_LISTAGENTSRESPONSE']._serialized_end=752
-  _globals['_AGENTSERVICE']._serialized_start=754
-  _globals['_AGENTSERVICE']._serialized_end=849
+  _globals['_LISTAGENTSREQUEST']._serialized_end=708
+  _globals['_LISTAGENTSRESPONSE']._serialized_start=710
+  _globals['_LISTAGENTSRESPONSE']._serialized_end=767
+  _globals['_AGENTSERVICE']._serialized_start=769
+  _globals['_AGENTSERVICE']._serialized_end=864
 # @@protoc_insertion_point(module_scope)

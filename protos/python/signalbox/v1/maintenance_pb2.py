@@ -28,7 +28,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from signalbox.v1 import runs_pb2 as signalbox_dot_v1_dot_runs__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1esignalbox/v1/maintenance.proto\x12\x0csignalbox.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17signalbox/v1/runs.proto\"l\n\nPrunedData\x12(\n\x04kind\x18\x01 \x01(\x0e\x32\x1a.signalbox.v1.RetainedKind\x12\r\n\x05\x61gent\x18\x02 \x01(\t\x12\x11\n\trow_count\x18\x03 \x01(\x03\x12\x12\n\nsize_bytes\x18\x04 \x01(\x03\"\x1f\n\x0cPruneRequest\x12\x0f\n\x07\x64ry_run\x18\x01 \x01(\x08\"G\n\rPruneResponse\x12(\n\x06pruned\x18\x01 \x03(\x0b\x32\x18.signalbox.v1.PrunedData\x12\x0c\n\x04more\x18\x02 \x01(\x08\"0\n\x11\x45raseStoreRequest\x12\x1b\n\x07subject\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80\x01\"(\n\x12\x45raseStoreResponse\x12\x12\n\nitem_count\x18\x01 \x01(\x03\"\x94\x02\n\x16ReplayDecisionsRequest\x12\x1a\n\x06router\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80\x01\x12Z\n\x06limits\x18\x02 \x03(\x0b\x32\x30.signalbox.v1.ReplayDecisionsRequest.LimitsEntryB\x18\xbaH\x15\x9a\x01\x12\x10@\"\x07r\x05\x10\x01\x18\x80\x01*\x05r\x03\x18\x80\x02\x12.\n\nsince_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12#\n\x0fmax_divergences\x18\x04 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00\x1a-\n\x0bLimitsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xdb\x01\n\nDivergence\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12/\n\x0b\x64\x65\x63ide_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04rule\x18\x04 \x01(\t\x12\x13\n\x0b\x64\x65stination\x18\x05 \x01(\t\x12\x12\n\nother_rule\x18\x06 \x01(\t\x12\x19\n\x11other_destination\x18\x07 \x01(\t\x12(\n\x0bspent_after\x18\x08 \x01(\x0b\x32\x13.signalbox.v1.Spend\"\xe4\x01\n\x17ReplayDecisionsResponse\x12\x16\n\x0epolicy_version\x18\x01 \x01(\t\x12\x11\n\trun_count\x18\x02 \x01(\x03\x12\x16\n\x0e\x64\x65\x63ision_count\x18\x03 \x01(\x03\x12\x15\n\rskipped_count\x18\x04 \x01(\x03\x12\x16\n\x0e\x64iverged_count\x18\x05 \x01(\x03\x12-\n\x0b\x64ivergences\x18\x06 \x03(\x0b\x32\x18.signalbox.v1.Divergence\x12(\n\x0bspent_after\x18\x07 \x01(\x0b\x32\x13.signalbox.v1.Spend\"o\n\x16VerifyDecisionsRequest\x12.\n\nsince_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12%\n\x11max_disagreements\x18\x02 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00\"\x83\x02\n\x0c\x44isagreement\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12/\n\x0b\x64\x65\x63ide_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06router\x18\x04 \x01(\t\x12\x16\n\x0epolicy_version\x18\x05 \x01(\t\x12&\n\x05\x66\x61\x63ts\x18\x06 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x0c\n\x04rule\x18\x07 \x01(\t\x12\x13\n\x0b\x64\x65stination\x18\x08 \x01(\t\x12\x12\n\nother_rule\x18\t \x01(\t\x12\x19\n\x11other_destination\x18\n \x01(\t\"\x97\x01\n\x17VerifyDecisionsResponse\x12\x16\n\x0e\x64\x65\x63ision_count\x18\x01 \x01(\x03\x12\x15\n\rskipped_count\x18\x02 \x01(\x03\x12\x1a\n\x12\x64isagreement_count\x18\x03 \x01(\x03\x12\x31\n\rdisagreements\x18\x04 \x03(\x0b\x32\x1a.signalbox.v1.Disagreement\"\xae\x01\n\x0c\x43hangedLimit\x12\x0c\n\x04name\x18\x01 \x01(\t\x12)\n\told_value\x18\x02 \x01(\x0b\x32\x16.google.protobuf.Value\x12)\n\tnew_value\x18\x03 \x01(\x0b\x32\x16.google.protobuf.Value\x12)\n\x06source\x18\x04 \x01(\x0e\x32\x19.signalbox.v1.LimitSource\x12\x0f\n\x07routers\x18\x05 \x03(\t\"\xef\x01\n\x0bLimitChange\x12\r\n\x05\x61gent\x18\x01 \x01(\t\x12/\n\x0b\x63hange_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12*\n\x06limits\x18\x03 \x03(\x0b\x32\x1a.signalbox.v1.ChangedLimit\x12\x16\n\x0epolicy_version\x18\x04 \x01(\t\x12\x15\n\rgraph_version\x18\x05 \x01(\t\x12\x0f\n\x07release\x18\x06 \x01(\t\x12\x10\n\x08revision\x18\x07 \x01(\x03\x12\x12\n\nchanged_by\x18\x08 \x01(\t\x12\x0e\n\x06reason\x18\t \x01(\t\"{\n\x17ListLimitChangesRequest\x12\x16\n\x05\x61gent\x18\x01 \x01(\tB\x07\xbaH\x04r\x02\x18@\x12\x1d\n\tpage_size\x18\x02 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xf4\x03(\x00\x12)\n\npage_token\x18\x03 \x01(\tB\x15\xbaH\x12r\x10\x32\x0e^[!-~]{0,256}$\"_\n\x18ListLimitChangesResponse\x12*\n\x07\x63hanges\x18\x01 \x03(\x0b\x32\x19.signalbox.v1.LimitChange\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t*\x8d\x02\n\x0cRetainedKind\x12\x1d\n\x19RETAINED_KIND_UNSPECIFIED\x10\x00\x12\x19\n\x15RETAINED_KIND_HISTORY\x10\x01\x12\x1d\n\x19RETAINED_KIND_CHECKPOINTS\x10\x02\x12\x18\n\x14RETAINED_KIND_EVENTS\x10\x03\x12\x16\n\x12RETAINED_KIND_RUNS\x10\x04\x12\x1b\n\x17RETAINED_KIND_DECISIONS\x10\x05\x12\x1b\n\x17RETAINED_KIND_QUESTIONS\x10\x06\x12\x17\n\x13RETAINED_KIND_STORE\x10\x07\x12\x1f\n\x1bRETAINED_KIND_LIMIT_CHANGES\x10\x08*\xa5\x01\n\x0bLimitSource\x12\x1c\n\x18LIMIT_SOURCE_UNSPECIFIED\x10\x00\x12\x18\n\x14LIMIT_SOURCE_RELEASE\x10\x01\x12\x15\n\x11LIMIT_SOURCE_FILE\x10\x02\x12\x18\n\x14LIMIT_SOURCE_SETTING\x10\x03\x12\x16\n\x12LIMIT_SOURCE_TABLE\x10\x04\x12\x15\n\x11LIMIT_SOURCE_CODE\x10\x05\x32\xca\x03\n\x12MaintenanceService\x12@\n\x05Prune\x12\x1a.signalbox.v1.PruneRequest\x1a\x1b.signalbox.v1.PruneResponse\x12O\n\nEraseStore\x12\x1f.signalbox.v1.EraseStoreRequest\x1a .signalbox.v1.EraseStoreResponse\x12^\n\x0fReplayDecisions\x12$.signalbox.v1.ReplayDecisionsRequest\x1a%.signalbox.v1.ReplayDecisionsResponse\x12^\n\x0fVerifyDecisions\x12$.signalbox.v1.VerifyDecisionsRequest\x1a%.signalbox.v1.VerifyDecisionsResponse\x12\x61\n\x10ListLimitChanges\x12%.signalbox.v1.ListLimitChangesRequest\x1a&.signalbox.v1.ListLimitChangesResponseB*\n\x0csignalbox.v1P\x01Z\x18signalbox/v1;signalboxv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1esignalbox/v1/maintenance.proto\x12\x0csignalbox.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17signalbox/v1/runs.proto\"l\n\nPrunedData\x12(\n\x04kind\x18\x01 \x01(\x0e\x32\x1a.signalbox.v1.RetainedKind\x12\r\n\x05\x61gent\x18\x02 \x01(\t\x12\x11\n\trow_count\x18\x03 \x01(\x03\x12\x12\n\nsize_bytes\x18\x04 \x01(\x03\"\x1f\n\x0cPruneRequest\x12\x0f\n\x07\x64ry_run\x18\x01 \x01(\x08\"G\n\rPruneResponse\x12(\n\x06pruned\x18\x01 \x03(\x0b\x32\x18.signalbox.v1.PrunedData\x12\x0c\n\x04more\x18\x02 \x01(\x08\"=\n\x11\x45raseStoreRequest\x12(\n\x07subject\x18\x01 \x01(\tB\x17\xbaH\x14r\x12\x32\x10^[^\\x00]{1,128}$\"(\n\x12\x45raseStoreResponse\x12\x12\n\nitem_count\x18\x01 \x01(\x03\"\xa1\x02\n\x16ReplayDecisionsRequest\x12\'\n\x06router\x18\x01 \x01(\tB\x17\xbaH\x14r\x12\x32\x10^[^\\x00]{1,128}$\x12Z\n\x06limits\x18\x02 \x03(\x0b\x32\x30.signalbox.v1.ReplayDecisionsRequest.LimitsEntryB\x18\xbaH\x15\x9a\x01\x12\x10@\"\x07r\x05\x10\x01\x18\x80\x01*\x05r\x03\x18\x80\x02\x12.\n\nsince_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12#\n\x0fmax_divergences\x18\x04 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00\x1a-\n\x0bLimitsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xdb\x01\n\nDivergence\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12/\n\x0b\x64\x65\x63ide_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04rule\x18\x04 \x01(\t\x12\x13\n\x0b\x64\x65stination\x18\x05 \x01(\t\x12\x12\n\nother_rule\x18\x06 \x01(\t\x12\x19\n\x11other_destination\x18\x07 \x01(\t\x12(\n\x0bspent_after\x18\x08 \x01(\x0b\x32\x13.signalbox.v1.Spend\"\xe4\x01\n\x17ReplayDecisionsResponse\x12\x16\n\x0epolicy_version\x18\x01 \x01(\t\x12\x11\n\trun_count\x18\x02 \x01(\x03\x12\x16\n\x0e\x64\x65\x63ision_count\x18\x03 \x01(\x03\x12\x15\n\rskipped_count\x18\x04 \x01(\x03\x12\x16\n\x0e\x64iverged_count\x18\x05 \x01(\x03\x12-\n\x0b\x64ivergences\x18\x06 \x03(\x0b\x32\x18.signalbox.v1.Divergence\x12(\n\x0bspent_after\x18\x07 \x01(\x0b\x32\x13.signalbox.v1.Spend\"o\n\x16VerifyDecisionsRequest\x12.\n\nsince_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12%\n\x11max_disagreements\x18\x02 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00\"\x83\x02\n\x0c\x44isagreement\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12/\n\x0b\x64\x65\x63ide_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06router\x18\x04 \x01(\t\x12\x16\n\x0epolicy_version\x18\x05 \x01(\t\x12&\n\x05\x66\x61\x63ts\x18\x06 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x0c\n\x04rule\x18\x07 \x01(\t\x12\x13\n\x0b\x64\x65stination\x18\x08 \x01(\t\x12\x12\n\nother_rule\x18\t \x01(\t\x12\x19\n\x11other_destination\x18\n \x01(\t\"\x97\x01\n\x17VerifyDecisionsResponse\x12\x16\n\x0e\x64\x65\x63ision_count\x18\x01 \x01(\x03\x12\x15\n\rskipped_count\x18\x02 \x01(\x03\x12\x1a\n\x12\x64isagreement_count\x18\x03 \x01(\x03\x12\x31\n\rdisagreements\x18\x04 \x03(\x0b\x32\x1a.signalbox.v1.Disagreement\"\xae\x01\n\x0c\x43hangedLimit\x12\x0c\n\x04name\x18\x01 \x01(\t\x12)\n\told_value\x18\x02 \x01(\x0b\x32\x16.google.protobuf.Value\x12)\n\tnew_value\x18\x03 \x01(\x0b\x32\x16.google.protobuf.Value\x12)\n\x06source\x18\x04 \x01(\x0e\x32\x19.signalbox.v1.LimitSource\x12\x0f\n\x07routers\x18\x05 \x03(\t\"\xef\x01\n\x0bLimitChange\x12\r\n\x05\x61gent\x18\x01 \x01(\t\x12/\n\x0b\x63hange_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12*\n\x06limits\x18\x03 \x03(\x0b\x32\x1a.signalbox.v1.ChangedLimit\x12\x16\n\x0epolicy_version\x18\x04 \x01(\t\x12\x15\n\rgraph_version\x18\x05 \x01(\t\x12\x0f\n\x07release\x18\x06 \x01(\t\x12\x10\n\x08revision\x18\x07 \x01(\x03\x12\x12\n\nchanged_by\x18\x08 \x01(\t\x12\x0e\n\x06reason\x18\t \x01(\t\"\x8a\x01\n\x17ListLimitChangesRequest\x12%\n\x05\x61gent\x18\x01 \x01(\tB\x16\xbaH\x13r\x11\x32\x0f^[^\\x00]{0,64}$\x12\x1d\n\tpage_size\x18\x02 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xf4\x03(\x00\x12)\n\npage_token\x18\x03 \x01(\tB\x15\xbaH\x12r\x10\x32\x0e^[!-~]{0,256}$\"_\n\x18ListLimitChangesResponse\x12*\n\x07\x63hanges\x18\x01 \x03(\x0b\x32\x19.signalbox.v1.LimitChange\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t*\x8d\x02\n\x0cRetainedKind\x12\x1d\n\x19RETAINED_KIND_UNSPECIFIED\x10\x00\x12\x19\n\x15RETAINED_KIND_HISTORY\x10\x01\x12\x1d\n\x19RETAINED_KIND_CHECKPOINTS\x10\x02\x12\x18\n\x14RETAINED_KIND_EVENTS\x10\x03\x12\x16\n\x12RETAINED_KIND_RUNS\x10\x04\x12\x1b\n\x17RETAINED_KIND_DECISIONS\x10\x05\x12\x1b\n\x17RETAINED_KIND_QUESTIONS\x10\x06\x12\x17\n\x13RETAINED_KIND_STORE\x10\x07\x12\x1f\n\x1bRETAINED_KIND_LIMIT_CHANGES\x10\x08*\xa5\x01\n\x0bLimitSource\x12\x1c\n\x18LIMIT_SOURCE_UNSPECIFIED\x10\x00\x12\x18\n\x14LIMIT_SOURCE_RELEASE\x10\x01\x12\x15\n\x11LIMIT_SOURCE_FILE\x10\x02\x12\x18\n\x14LIMIT_SOURCE_SETTING\x10\x03\x12\x16\n\x12LIMIT_SOURCE_TABLE\x10\x04\x12\x15\n\x11LIMIT_SOURCE_CODE\x10\x05\x32\xca\x03\n\x12MaintenanceService\x12@\n\x05Prune\x12\x1a.signalbox.v1.PruneRequest\x1a\x1b.signalbox.v1.PruneResponse\x12O\n\nEraseStore\x12\x1f.signalbox.v1.EraseStoreRequest\x1a .signalbox.v1.EraseStoreResponse\x12^\n\x0fReplayDecisions\x12$.signalbox.v1.ReplayDecisionsRequest\x1a%.signalbox.v1.ReplayDecisionsResponse\x12^\n\x0fVerifyDecisions\x12$.signalbox.v1.VerifyDecisionsRequest\x1a%.signalbox.v1.VerifyDecisionsResponse\x12\x61\n\x10ListLimitChanges\x12%.signalbox.v1.ListLimitChangesRequest\x1a&.signalbox.v1.ListLimitChangesResponseB*\n\x0csignalbox.v1P\x01Z\x18signalbox/v1;signalboxv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,11 +37,11 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\014signalbox.v1P\001Z\030signalbox/v1;signalboxv1'
   _globals['_ERASESTOREREQUEST'].fields_by_name['subject']._loaded_options = None
-  _globals['_ERASESTOREREQUEST'].fields_by_name['subject']._serialized_options = b'\272H\007r\005\020\001\030\200\001'
+  _globals['_ERASESTOREREQUEST'].fields_by_name['subject']._serialized_options = b'\272H\024r\0222\020^[^\\x00]{1,128}$'
   _globals['_REPLAYDECISIONSREQUEST_LIMITSENTRY']._loaded_options = None
   _globals['_REPLAYDECISIONSREQUEST_LIMITSENTRY']._serialized_options = b'8\001'
   _globals['_REPLAYDECISIONSREQUEST'].fields_by_name['router']._loaded_options = None
-  _globals['_REPLAYDECISIONSREQUEST'].fields_by_name['router']._serialized_options = b'\272H\007r\005\020\001\030\200\001'
+  _globals['_REPLAYDECISIONSREQUEST'].fields_by_name['router']._serialized_options = b'\272H\024r\0222\020^[^\\x00]{1,128}$'
   _globals['_REPLAYDECISIONSREQUEST'].fields_by_name['limits']._loaded_options = None
   _globals['_REPLAYDECISIONSREQUEST'].fields_by_name['limits']._serialized_options = b'\272H\025\232\001\022\020@\"\007r\005\020\001\030\200\001*\005r\003\030\200\002'
   _globals['_REPLAYDECISIONSREQUEST'].fields_by_name['max_divergences']._loaded_options = None
@@ -49,15 +49,15 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_VERIFYDECISIONSREQUEST'].fields_by_name['max_disagreements']._loaded_options = None
   _globals['_VERIFYDECISIONSREQUEST'].fields_by_name['max_disagreements']._serialized_options = b'\272H\007\032\005\030\350\007(\000'
   _globals['_LISTLIMITCHANGESREQUEST'].fields_by_name['agent']._loaded_options = None
-  _globals['_LISTLIMITCHANGESREQUEST'].fields_by_name['agent']._serialized_options = b'\272H\004r\002\030@'
+  _globals['_LISTLIMITCHANGESREQUEST'].fields_by_name['agent']._serialized_options = b'\272H\023r\0212\017^[^\\x00]{0,64}$'
   _globals['_LISTLIMITCHANGESREQUEST'].fields_by_name['page_size']._loaded_options = None
   _globals['_LISTLIMITCHANGESREQUEST'].fields_by_name['page_size']._serialized_options = b'\272H\007\032\005\030\364\003(\000'
   _globals['_LISTLIMITCHANGESREQUEST'].fields_by_name['page_token']._loaded_options = None
   _globals['_LISTLIMITCHANGESREQUEST'].fields_by_name['page_token']._serialized_options = b'\272H\022r\0202\016^[!-~]{0,256}$'
-  _globals['_RETAINEDKIND']._serialized_start=2376
-  _globals['_RETAINEDKIND']._serialized_end=2645
-  _globals['_LIMITSOURCE']._serialized_start=2648
-  _globals['_LIMITSOURCE']._serialized_end=2813
+  _globals['_RETAINEDKIND']._serialized_start=2418
+  _globals['_RETAINEDKIND']._serialized_end=2687
+  _globals['_LIMITSOURCE']._serialized_start=2690
+  _globals['_LIMITSOURCE']._serialized_end=2855
   _globals['_PRUNEDDATA']._serialized_start=165
   _globals['_PRUNEDDATA']._serialized_end=273
   _globals['_PRUNEREQUEST']._serialized_start=275
@@ -65,31 +65,31 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PRUNERESPONSE']._serialized_start=308
   _globals['_PRUNERESPONSE']._serialized_end=379
   _globals['_ERASESTOREREQUEST']._serialized_start=381
-  _globals['_ERASESTOREREQUEST']._serialized_end=429
-  _globals['_ERASESTORERESPONSE']._serialized_start=431
-  _globals['_ERASESTORERESPONSE']._serialized_end=471
-  _globals['_REPLAYDECISIONSREQUEST']._serialized_start=474
-  _globals['_REPLAYDECISIONSREQUEST']._serialized_end=750
-  _globals['_REPLAYDECISIONSREQUEST_LIMITSENTRY']._serialized_start=705
-  _globals['_REPLAYDECISIONSREQUEST_LIMITSENTRY']._serialized_end=750
-  _globals['_DIVERGENCE']._serialized_start=753
-  _globals['_DIVERGENCE']._serialized_end=972
-  _globals['_REPLAYDECISIONSRESPONSE']._serialized_start=975
-  _globals['_REPLAYDECISIONSRESPONSE']._serialized_end=1203
-  _globals['_VERIFYDECISIONSREQUEST']._serialized_start=1205
-  _globals['_VERIFYDECISIONSREQUEST']._serialized_end=1316
-  _globals['_DISAGREEMENT']._serialized_start=1319
-  _globals['_DISAGREEMENT']._serialized_end=1578
-  _globals['_VERIFYDECISIONSRESPONSE']._serialized_start=1581
-  _globals['_VERIFYDECISIONSRESPONSE']._serialized_end=1732
-  _globals['_CHANGEDLIMIT']._serialized_start=1735
-  _globals['_CHANGEDLIMIT']._serialized_end=1909
-  _globals['_LIMITCHANGE']._serialized_start=1912
-  _globals['_LIMITCHANGE']._serialized_end=2151
-  _globals['_LISTLIMITCHANGESREQUEST']._serialized_start=2153
-  _globals['_LISTLIMITCHANGESREQUEST']._serialized_end=2276
-  _globals['_LISTLIMITCHANGESRESPONSE']._serialized_start=2278
-  _globals['_LISTLIMITCHANGESRESPONSE']._serialized_end=2373
-  _globals['_MAINTENANCESERVICE']._serialized_start=2816
-  _globals['_MAINTENANCESERVICE']._serialized_end=3274
+  _globals['_ERASESTOREREQUEST']._serialized_end=442
+  _globals['_ERASESTORERESPONSE']._serialized_start=444
+  _globals['_ERASESTORERESPONSE']._serialized_end=484
+  _globals['_REPLAYDECISIONSREQUEST']._serialized_start=487
+  _globals['_REPLAYDECISIONSREQUEST']._serialized_end=776
+  _globals['_REPLAYDECISIONSREQUEST_LIMITSENTRY']._serialized_start=731
+  _globals['_REPLAYDECISIONSREQUEST_LIMITSENTRY']._serialized_end=776
+  _globals['_DIVERGENCE']._serialized_start=779
+  _globals['_DIVERGENCE']._serialized_end=998
+  _globals['_REPLAYDECISIONSRESPONSE']._serialized_start=1001
+  _globals['_REPLAYDECISIONSRESPONSE']._serialized_end=1229
+  _globals['_VERIFYDECISIONSREQUEST']._serialized_start=1231
+  _globals['_VERIFYDECISIONSREQUEST']._serialized_end=1342
+  _globals['_DISAGREEMENT']._serialized_start=1345
+  _globals['_DISAGREEMENT']._serialized_end=1604
+  _globals['_VERIFYDECISIONSRESPONSE']._serialized_start=1607
+  _globals['_VERIFYDECISIONSRESPONSE']._serialized_end=1758
+  _globals['_CHANGEDLIMIT']._serialized_start=1761
+  _globals['_CHANGEDLIMIT']._serialized_end=1935
+  _globals['_LIMITCHANGE']._serialized_start=1938
+  _globals['_LIMITCHANGE']._serialized_end=2177
+  _globals['_LISTLIMITCHANGESREQUEST']._serialized_start=2180
+  _globals['_LISTLIMITCHANGESREQUEST']._serialized_end=2318
+  _globals['_LISTLIMITCHANGESRESPONSE']._serialized_start=2320
+  _globals['_LISTLIMITCHANGESRESPONSE']._serialized_end=2415
+  _globals['_MAINTENANCESERVICE']._serialized_start=2858
+  _globals['_MAINTENANCESERVICE']._serialized_end=3316
 # @@protoc_insertion_point(module_scope)
