@@ -81,7 +81,10 @@ def make_app(gateway: Gateway, settings: HttpApiSettings, streams: Streams) -> S
         HTTPException: _no_operation,
         Exception: _failed,
     }
-    return Starlette(routes=_routes(served), exception_handlers=handlers, middleware=_middleware(settings))
+    made = Starlette(routes=_routes(served), exception_handlers=handlers, middleware=_middleware(settings))
+    # Where a redirect leads is the `Host` header's to say, and clients lose their token on the way.
+    made.router.redirect_slashes = False
+    return made
 
 
 def _routes(served: Sequence[Operation]) -> list[Route]:
@@ -127,6 +130,7 @@ def _observed(operation: Operation) -> Handler:
 
 async def _answered(operation: Operation, request: Request, span: trace.Span) -> Response:
     try:
+        operation.check_query(request.query_params)
         return await operation.handler(request)
     except ApiError as error:
         log.info("request refused", operation=operation.name, status=error.status, reason=error.told_reason)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field
 from signalbox.v1 import agents_pb2
@@ -13,10 +13,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from services.http_api.assistants import all_assistants, find_assistant
-from services.http_api.errors import NotOffered
+from services.http_api.errors import Invalid, NotOffered
 from services.http_api.gateway import Gateway
 from services.http_api.json_bodies import BodyReader, Json
 from services.http_api.run_request import Body, RunBody, read_body
+from services.http_api.run_stream import CANCEL_ON_DISCONNECT
 from services.http_api.runs import Batch, CancelManyBody, RunRoutes
 from services.http_api.store import DeleteItemBody, NamespacesBody, PutItemBody, SearchItemsBody, StoreRoutes
 from services.http_api.threads import (
@@ -33,6 +34,7 @@ from services.http_api.threads import (
 Handler = Callable[[Request], Awaitable[Response]]
 CRONS: Final = "crons are not offered yet: have a scheduler of yours create the runs"
 ASSISTANTS: Final = "assistants are the platform's agents, which are deployed: give a config and a context with a run"
+NOT_OFFERED: Final = "Not offered"
 THREAD_STREAMS: Final = "streams of threads are not offered yet: stream a run, or join its stream"
 METADATA: Final = "states have no metadata of their own: keep them with the thread, or give them with a run"
 
@@ -45,14 +47,22 @@ class AssistantSearchBody(Body):
     graph_id: str | None = None
     name: str | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
-    sort_by: str = "name"
-    sort_order: str = "asc"
+    sort_by: Literal["assistant_id", "graph_id", "name", "created_at", "updated_at"] = "name"
+    sort_order: Literal["asc", "desc"] = "asc"
     select: list[str] | None = None
+
+
+class VersionsBody(Body):
+    """What versions to list."""
+
+    limit: Annotated[int, Field(ge=1, le=1000)] = 10
+    offset: Annotated[int, Field(ge=0, le=10_000)] = 0
+    metadata: dict[str, Any] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Operation:
-    """A method of an address. Without `public` it needs a token."""
+    """A method of an address, and the parameters of its query. Without `public` it needs a token."""
 
     method: str
     path: str
@@ -62,6 +72,20 @@ class Operation:
     body: type[BaseModel] | None = None
     public: bool = False
     streams: bool = False
+    query: tuple[str, ...] = ()
+
+    @property
+    def is_offered(self) -> bool:
+        """Whether it is more than words."""
+        return self.summary != NOT_OFFERED
+
+    def check_query(self, given: Iterable[str]) -> None:
+        """Raises Invalid for a parameter that would be passed over."""
+        if not self.is_offered or self.public:
+            return
+        for name in sorted(set(given) - set(self.query)):
+            known = f"there are {', '.join(self.query)}" if self.query else "there are none"
+            raise Invalid(f"{name[:60]}: is no parameter of the query of {self.name}; {known}")
 
 
 class AssistantRoutes:
@@ -92,7 +116,11 @@ class AssistantRoutes:
 
     async def versions(self, request: Request) -> Response:
         """Returns the one version that is deployed."""
-        return Json([(await self._assistant(request)).document()])
+        self._gateway.caller(request)
+        body = read_body(VersionsBody, await self._bodies.read(request))
+        assistant = await self._assistant(request)
+        is_meant = body.offset == 0 and assistant.matches(graph_id=None, name=None, metadata=body.metadata)
+        return Json([assistant.document()] if is_meant else [])
 
     async def schemas(self, request: Request) -> Response:
         """Returns an assistant's JSON Schemas."""
@@ -118,7 +146,8 @@ class AssistantRoutes:
             for each in await all_assistants(caller)
             if each.matches(graph_id=body.graph_id, name=body.name, metadata=body.metadata)
         ]
-        return body, found if body.sort_order == "asc" else found[::-1]
+        found.sort(key=lambda each: str(each[body.sort_by]), reverse=body.sort_order == "desc")
+        return body, found
 
 
 def operations(
@@ -153,19 +182,50 @@ def operations(
         Operation("PATCH", in_thread, "update_thread", "Keep metadata", threads.update, ThreadUpdateBody),
         Operation("DELETE", in_thread, "delete_thread", "Delete a thread with its runs", threads.delete),
         Operation("POST", in_thread + "/copy", "copy_thread", "Copy a thread", threads.copy),
-        Operation("GET", in_thread + "/state", "get_state", "Return a thread's state", threads.state),
+        Operation(
+            "GET", in_thread + "/state", "get_state", "Return a thread's state", threads.state, query=("subgraphs",)
+        ),
         Operation(
             "POST", in_thread + "/state", "update_state", "Change a state", threads.update_state, StateUpdateBody
         ),
         Operation(
             "POST", in_thread + "/state/checkpoint", "get_state_at", "Return a state", threads.state_at, StateBody
         ),
-        Operation("GET", in_thread + "/state/{checkpoint_id}", "get_state_of", "Return a state", threads.state),
-        Operation("GET", in_thread + "/history", "list_history", "Return states, newest first", threads.history),
+        Operation(
+            "GET",
+            in_thread + "/state/{checkpoint_id}",
+            "get_state_of",
+            "Return a state",
+            threads.state,
+            query=("subgraphs",),
+        ),
+        Operation(
+            "GET",
+            in_thread + "/history",
+            "list_history",
+            "Return states, newest first",
+            threads.history,
+            query=("limit", "before"),
+        ),
         Operation("POST", in_thread + "/history", "get_history", "Return states", threads.history, HistoryBody),
         Operation("POST", "/runs/batch", "create_runs", "Create several runs", runs.create_batch, Batch),
-        Operation("POST", "/runs/cancel", "cancel_runs", "Ask runs to stop", runs.cancel_many, CancelManyBody),
-        Operation("GET", in_thread + "/runs", "list_runs", "List a thread's runs", runs.all_of_thread),
+        Operation(
+            "POST",
+            "/runs/cancel",
+            "cancel_runs",
+            "Ask runs to stop",
+            runs.cancel_many,
+            CancelManyBody,
+            query=("action",),
+        ),
+        Operation(
+            "GET",
+            in_thread + "/runs",
+            "list_runs",
+            "List a thread's runs",
+            runs.all_of_thread,
+            query=("limit", "offset", "status", "select"),
+        ),
     ]
     for path, method in (
         ("/runs/crons", "POST"),
@@ -178,7 +238,9 @@ def operations(
         found.append(_refused(method, path, not_offered(CRONS)))
     found += [
         Operation("PUT", "/store/items", "put_item", "Write an item", store.put, PutItemBody),
-        Operation("GET", "/store/items", "get_item", "Return an item", store.get),
+        Operation(
+            "GET", "/store/items", "get_item", "Return an item", store.get, query=("namespace", "key", "refresh_ttl")
+        ),
         Operation("DELETE", "/store/items", "delete_item", "Delete an item", store.delete, DeleteItemBody),
         Operation("POST", "/store/items/search", "search_items", "Find items", store.search, SearchItemsBody),
         Operation("POST", "/store/namespaces", "list_namespaces", "List namespaces", store.namespaces, NamespacesBody),
@@ -201,16 +263,23 @@ def operations(
     ]
     for prefix, of in (("", ""), (in_thread, "thread_")):
         found += _run_operations(prefix + "/runs", of, runs)
-    for path, name, summary, handler in (
-        ("", "get_assistant", "Return an agent", assistants.get),
-        ("/schemas", "get_schemas", "Return an agent's JSON Schemas", assistants.schemas),
-        ("/graph", "get_graph", "Return an agent's graph", assistants.graph),
-        ("/subgraphs", "get_subgraphs", "Return nothing", assistants.subgraphs),
-        ("/subgraphs/{namespace}", "get_subgraph", "Return nothing", assistants.subgraphs),
+    for path, name, summary, handler, query in (
+        ("", "get_assistant", "Return an agent", assistants.get, ()),
+        ("/schemas", "get_schemas", "Return an agent's JSON Schemas", assistants.schemas, ()),
+        ("/graph", "get_graph", "Return an agent's graph", assistants.graph, ("xray",)),
+        ("/subgraphs", "get_subgraphs", "Return nothing", assistants.subgraphs, ("recurse",)),
+        ("/subgraphs/{namespace}", "get_subgraph", "Return nothing", assistants.subgraphs, ("recurse",)),
     ):
-        found.append(Operation("GET", "/assistants/{assistant_id}" + path, name, summary, handler))
+        found.append(Operation("GET", "/assistants/{assistant_id}" + path, name, summary, handler, query=query))
     found.append(
-        Operation("POST", "/assistants/{assistant_id}/versions", "list_versions", "The version", assistants.versions)
+        Operation(
+            "POST",
+            "/assistants/{assistant_id}/versions",
+            "list_versions",
+            "The version",
+            assistants.versions,
+            VersionsBody,
+        )
     )
     return found
 
@@ -230,16 +299,26 @@ def _run_operations(prefix: str, of: str, runs: RunRoutes) -> Sequence[Operation
         ),
         Operation("POST", prefix + "/wait", f"wait_{of}run", "Create a run and wait for it", runs.wait, RunBody),
         Operation("GET", one, f"get_{of}run", "Return a run", runs.get),
-        Operation("DELETE", one, f"delete_{of}run", "Not offered", runs.delete),
-        Operation("GET", one + "/join", f"join_{of}run", "Wait for a run", runs.join),
-        Operation("GET", one + "/stream", f"join_{of}run_stream", "Stream a run", runs.join_stream, streams=True),
-        Operation("POST", one + "/cancel", f"cancel_{of}run", "Ask a run to stop", runs.cancel),
+        Operation("DELETE", one, f"delete_{of}run", NOT_OFFERED, runs.delete),
+        Operation("GET", one + "/join", f"join_{of}run", "Wait for a run", runs.join, query=(CANCEL_ON_DISCONNECT,)),
+        Operation(
+            "GET",
+            one + "/stream",
+            f"join_{of}run_stream",
+            "Stream a run",
+            runs.join_stream,
+            streams=True,
+            query=("stream_mode", "stream_subgraphs", CANCEL_ON_DISCONNECT),
+        ),
+        Operation(
+            "POST", one + "/cancel", f"cancel_{of}run", "Ask a run to stop", runs.cancel, query=("wait", "action")
+        ),
     ]
 
 
 def _refused(method: str, path: str, handler: Handler) -> Operation:
     words = "".join(letter if letter.isalnum() else "_" for letter in path).strip("_")
-    return Operation(method, path, f"{method.lower()}_{words}", "Not offered", handler)
+    return Operation(method, path, f"{method.lower()}_{words}", NOT_OFFERED, handler)
 
 
 def openapi(served: Sequence[Operation]) -> dict[str, Any]:
@@ -253,7 +332,8 @@ def openapi(served: Sequence[Operation]) -> dict[str, Any]:
             "parameters": [
                 {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
                 for name in _names_in(each.path)
-            ],
+            ]
+            + [{"name": name, "in": "query", "required": False, "schema": {"type": "string"}} for name in each.query],
             "responses": {"default": _PROBLEM_ANSWER, **_answers(each)},
         }
         if each.body is not None:
@@ -305,7 +385,7 @@ _PROBLEM_ANSWER: Final = {
 
 
 def _answers(operation: Operation) -> dict[str, Any]:
-    if operation.summary == "Not offered":
+    if not operation.is_offered:
         return {"501": _PROBLEM_ANSWER}
     kind = "text/event-stream" if operation.streams else "application/json"
     return {"200": {"description": "What was asked for", "content": {kind: {}}}}

@@ -109,12 +109,25 @@ class Checkpoint(Body):
     checkpoint_id: str = ""
     checkpoint_map: dict[str, Any] = Field(default_factory=dict)
 
+    def check_of(self, thread_id: str) -> None:
+        """Raises Invalid for one of another thread, or of a graph inside a node."""
+        if self.thread_id not in ("", thread_id):
+            raise Invalid(f"checkpoint.thread_id: names another thread than the path, which is of {thread_id!r}")
+        if self.checkpoint_ns:
+            raise Invalid("checkpoint.checkpoint_ns: states of graphs inside nodes are not told")
 
-class Config(BaseModel):
+
+class Config(Body):
     """A config: what a graph reads from it is `configurable`; the rest has no effect here."""
 
-    model_config = ConfigDict(extra="ignore")
     configurable: dict[str, Any] = Field(default_factory=dict)
+    tags: Any = None
+    metadata: Any = None
+    recursion_limit: Any = None
+    max_concurrency: Any = None
+    run_name: Any = None
+    run_id: Any = None
+    callbacks: Any = None
 
 
 class RunBody(Body):
@@ -189,7 +202,8 @@ class RunBody(Body):
     @property
     def from_checkpoint(self) -> str:
         """The checkpoint that it names; empty where it names none."""
-        return (self.checkpoint.checkpoint_id if self.checkpoint else "") or self.checkpoint_id
+        of_config = self.config.configurable.get("checkpoint_id") or ""
+        return (self.checkpoint.checkpoint_id if self.checkpoint else "") or self.checkpoint_id or str(of_config)
 
     def check_fork(self, thread_id: str) -> None:
         """Raises Invalid for what a run that goes on from an earlier state does not take: it has that of its source."""

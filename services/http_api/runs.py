@@ -54,6 +54,8 @@ _STATUS: Final[Mapping[int, str]] = {
     runs_pb2.RUN_STATE_CANCELLED: "interrupted",
     runs_pb2.RUN_STATE_NEEDS_REVIEW: "error",
 }
+# What a run may be, by the protocol. None times out here: its limits end it as an error.
+STATUSES: Final = ("pending", "running", "error", "success", "timeout", "interrupted")
 
 
 class CancelManyBody(Body):
@@ -167,6 +169,8 @@ class RunRoutes:
         caller, thread_id = self._gateway.caller(request), _thread_id(request)
         limit, offset = _number(request, "limit", 10, most=MOST_RUNS), _number(request, "offset", 0, most=MOST_RUNS)
         status = request.query_params.get("status")
+        if status not in (None, *STATUSES):
+            raise Invalid(f"status: there are {', '.join(STATUSES)}")
         found = [
             run_document(run)
             async for run in self._runs_of(caller, thread_id)
@@ -197,6 +201,10 @@ class RunRoutes:
         _check_action(request)
         body = read_body(CancelManyBody, await self._bodies.read(request))
         run_ids = body.run_ids
+        if run_ids and body.status:
+            raise Invalid("status: is for the runs of a thread, and not for those that run_ids names")
+        for run_id in run_ids if body.thread_id else ():
+            await self._run_in(caller, run_id, body.thread_id)
         if not run_ids:
             if not body.thread_id:
                 raise Invalid("name runs by run_ids, or a thread by thread_id")
@@ -218,6 +226,8 @@ class RunRoutes:
     async def _started(self, caller: Caller, body: RunBody, thread_id: str, key: str) -> Started:
         """Creates a run, or goes on with the thread's as the body says; a repeat with the same key finds its run."""
         body.check()
+        if body.checkpoint:
+            body.checkpoint.check_of(thread_id)
         assistant = await find_assistant(caller, body.assistant_id)
         runs = await ThreadStates(caller, thread_id).runs() if thread_id else []
         asking = asking_of(runs)
@@ -353,15 +363,18 @@ class RunRoutes:
 
     async def _asked_run(self, request: Request) -> tuple[Caller, runs_pb2.Run]:
         """Returns the run that a path names. Raises NotFound where it is not in the path's thread."""
-        caller, run_id = self._gateway.caller(request), request.path_params[RUN_ID]
+        caller = self._gateway.caller(request)
+        return caller, await self._run_in(caller, request.path_params[RUN_ID], _thread_id(request))
+
+    async def _run_in(self, caller: Caller, run_id: str, thread_id: str) -> runs_pb2.Run:
         try:
             uuid.UUID(run_id)
         except ValueError as error:
             raise NotFound(f"there is no run {run_id[:60]!r}") from error
         run = await self._run(caller, run_id)
-        if run.thread_id != _thread_id(request):
-            raise NotFound(f"there is no run {run_id} in thread {_thread_id(request)!r}")
-        return caller, run
+        if run.thread_id != thread_id:
+            raise NotFound(f"there is no run {run_id} in thread {thread_id!r}")
+        return run
 
     async def _runs_of(self, caller: Caller, thread_id: str) -> AsyncIterator[runs_pb2.Run]:
         request = runs_pb2.ListRunsRequest(thread_id=thread_id, subject=caller.subject)

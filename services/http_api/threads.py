@@ -270,7 +270,7 @@ class ThreadRoutes:
         """Returns the state at a checkpoint."""
         _, states = self._states(request)
         body = read_body(StateBody, await self._bodies.read(request))
-        _outside(body.checkpoint)
+        body.checkpoint.check_of(thread_id_of(request))
         checkpoint_id = body.checkpoint.checkpoint_id
         return Json(await (states.at(place_of(checkpoint_id)) if checkpoint_id else states.head()))
 
@@ -279,7 +279,7 @@ class ThreadRoutes:
         caller, states = self._states(request)
         body = read_body(StateUpdateBody, await self._bodies.read(request))
         if body.checkpoint:
-            _outside(body.checkpoint)
+            body.checkpoint.check_of(thread_id_of(request))
         if body.values is None and body.as_node != END_NODE:
             raise Invalid(f"values: are missing; without them only {END_NODE!r} is an `as_node`")
         runs = await states.runs()
@@ -306,6 +306,10 @@ class ThreadRoutes:
             raise Invalid("metadata: states are not searched by it")
         if body.checkpoint and body.checkpoint.checkpoint_ns:
             return Json([])  # states of graphs inside nodes are not told
+        if body.checkpoint:
+            body.checkpoint.check_of(thread_id_of(request))
+            if body.checkpoint.checkpoint_id:
+                return Json([await states.at(place_of(body.checkpoint.checkpoint_id))])
         before = place_of(_checkpoint_id(body.before)) if body.before else None
         return Json(await states.history(body.limit, before=before))
 
@@ -382,8 +386,3 @@ def _checkpoint_id(given: Any) -> str:
     if not isinstance(given, str):
         raise Invalid("before: is to be a checkpoint")
     return given
-
-
-def _outside(checkpoint: Checkpoint) -> None:
-    if checkpoint.checkpoint_ns:
-        raise NotFound("states of graphs inside nodes are not told")
