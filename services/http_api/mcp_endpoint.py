@@ -26,7 +26,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from services.http_api.errors import ApiError, NotAllowed, TokenRefused, WrongMethod
+from services.http_api.errors import ApiError, Invalid, NotAllowed, TokenRefused, WrongMethod
 from services.http_api.event_stream import HEARTBEAT, CutOff, Part, StreamedAnswer, Streams
 from services.http_api.forks import cancel
 from services.http_api.gateway import Caller, Gateway, token_of
@@ -133,6 +133,7 @@ class McpEndpoint:
         document = await self._bodies.read(request)
         self._streams.check()
         message = document if isinstance(document, dict) else {}
+        _check_id(message)
         if message.get("method") == _CANCELLED and SESSION_ID in request.headers:
             await self._cancel(caller, request.headers[SESSION_ID], message.get("params"))
             return Response(status_code=202)
@@ -290,6 +291,13 @@ def _request(context: Context) -> Request:
 
 def _metadata(request: Request) -> Metadata:
     return (bearer_metadata(token_of(request)),)
+
+
+def _check_id(message: Mapping[str, Any]) -> None:
+    """Raises Invalid for a request that the library would take for a notification, and pass over."""
+    given = message.get("id", "")
+    if "method" in message and (isinstance(given, bool) or not isinstance(given, (str, int))):
+        raise Invalid("id: is to be a text or a whole number; leave it out of a notification")
 
 
 def _call_id(session: str, request_id: Any) -> str:

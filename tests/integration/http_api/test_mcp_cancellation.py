@@ -160,3 +160,11 @@ async def test_calls_of_others_and_calls_that_follow_are_not_cancelled(
     assert (await cancel(http), gateway.cancelled) == (202, 0)
     gateway.over.set()
     assert await following == 200
+
+
+@pytest.mark.parametrize("wrong", [None, {}, [1], 2.5, True])
+async def test_a_request_whose_id_is_none_is_refused_and_not_passed_over(
+    http: httpx.AsyncClient, gateway: Platform, wrong: Any
+) -> None:
+    assert await post(http, "tools/call", CREATE, id=wrong) == 422
+    assert not gateway.asked_for.is_set()
