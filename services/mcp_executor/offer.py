@@ -13,6 +13,7 @@ from jsonschema.exceptions import SchemaError
 from signalbox.v1 import tools_pb2
 
 from services.mcp_executor.accepted import Definition
+from services.mcp_executor.schemas import EndlessSchemaError, check_schema_ends
 from services.mcp_executor.servers import AllowedTool, McpServer, name_of
 
 # Each goes into prompts.
@@ -49,15 +50,20 @@ def problem_of(definition: Definition, allowed: AllowedTool) -> str:
         return f"its description is longer than {LONGEST_DESCRIPTION:,} characters"
     schema = definition.input_schema
     try:
-        Draft202012Validator.check_schema(schema)
         carried = struct_pb2.Struct()
         carried.update(schema)
         size = len(tools_pb2.Tool(input_schema=carried).SerializeToString())
         tools_pb2.Tool.FromString(tools_pb2.Tool(input_schema=carried).SerializeToString())
-    except (SchemaError, ValueError, RecursionError, DecodeError) as error:
+    except (ValueError, RecursionError, DecodeError) as error:
         return f"its schema of arguments can't be used: {str(error).splitlines()[0]}"
     if size > LARGEST_SCHEMA_BYTES:
         return f"its schema of arguments is larger than {LARGEST_SCHEMA_BYTES:,} bytes"
+    for given, of in ((schema, "arguments"), (definition.output_schema or {}, "results")):
+        try:
+            Draft202012Validator.check_schema(given)
+            check_schema_ends(given)
+        except (SchemaError, EndlessSchemaError, RecursionError) as error:
+            return f"its schema of {of} can't be used: {str(error).splitlines()[0]}"
     if schema.get("type") != "object":
         return "its arguments are no object"
     if allowed.key_argument and allowed.key_argument not in (schema.get("properties") or {}):

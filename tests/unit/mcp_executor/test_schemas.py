@@ -1,0 +1,61 @@
+"""Schemas of tools that would be held against values without end are not offered; ordinary ones are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from services.mcp_executor.accepted import Definition
+from services.mcp_executor.offer import problem_of
+from services.mcp_executor.servers import AllowedTool
+
+TREE = {"$ref": "#/$defs/node"}
+OF_NODES: dict[str, Any] = {"node": {"properties": {"left": TREE, "right": TREE, "all": {"items": TREE}}}}
+
+
+def doubling(levels: int) -> dict[str, Any]:
+    """Each of its schemas refers twice to the next."""
+    twice = {f"x{n}": {"allOf": [{"$ref": f"#/$defs/x{n + 1}"}] * 2} for n in range(levels)}
+    return {"properties": {"a": {"$ref": "#/$defs/x0"}}, "$defs": {**twice, f"x{levels}": {"type": "integer"}}}
+
+
+def of_nodes(node: Any) -> dict[str, Any]:
+    return {"properties": {"tree": TREE}, "$defs": {"node": node}}
+
+
+ENDLESS: dict[str, tuple[dict[str, Any], str]] = {
+    "doubling": (doubling(25), "more than 10,000 schemas"),
+    "itself": (of_nodes(TREE), "refers to itself"),
+    "itself by another": (
+        {"properties": {"tree": TREE}, "$defs": {"node": {"$ref": "#/$defs/b"}, "b": TREE}}, "refers to itself",
+    ),
+    "twice in each level": (
+        of_nodes({"allOf": [{"properties": {"next": TREE}}, {"properties": {"next": TREE}}]}),
+        "more than once for the same value",
+    ),
+    "fetched": ({"properties": {"a": {"$ref": "http://169.254.169.254/schema"}}}, "nothing is fetched"),
+    "of a file": ({"properties": {"a": {"$ref": "file:///etc/passwd"}}}, "nothing is fetched"),
+    "not there": ({"properties": {"a": {"$ref": "#/$defs/none"}}}, "is not in it"),
+    "by an anchor": ({"properties": {"a": {"$ref": "#a"}, "b": {"$anchor": "a"}}}, "nothing is fetched"),
+    "with another base": ({"properties": {"a": {"$id": "http://x/y", "$ref": "#/z"}}}, "an $id of its own"),
+    "dynamic": ({"$dynamicRef": "#a"}, "is not read"),
+    "none": ({"properties": {"a": {"type": "nothing"}}}, "is not valid"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ENDLESS)
+@pytest.mark.parametrize("of", ["input_schema", "output_schema"])
+def test_a_schema_without_an_end_is_not_offered(kind: str, of: str) -> None:
+    schema, words = ENDLESS[kind]
+    schemas: dict[str, Any] = {"input_schema": {"type": "object"}, of: {"type": "object", **schema}}
+    assert words in problem_of(Definition(**schemas), AllowedTool(effect="reads"))
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [doubling(8), of_nodes(OF_NODES["node"]), {"$ref": "#/$defs/a", "$defs": {"a": {"items": {"$ref": "#/$defs/a"}}}}],
+)
+def test_a_schema_that_refers_to_itself_for_other_values_is_offered(schema: dict[str, Any]) -> None:
+    schema = {"type": "object", **schema}
+    assert problem_of(Definition(input_schema=schema, output_schema=schema), AllowedTool(effect="reads")) == ""
