@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from enum import Enum
 from functools import cache
+from itertools import islice
 from typing import Any, Final
 
 from langchain_core.messages import AIMessage, BaseMessage
@@ -15,7 +16,10 @@ from pydantic import BaseModel
 from services.runtime.routing.storable import presentable, presentable_parts
 
 LONGEST_TEXT: Final = 80
+LONGEST_NUMBER: Final = 20
 MOST_FIELDS: Final = 20
+# Of all the facts of one decision.
+MOST_CHARACTERS: Final = 16_000
 _DEEPEST: Final = 3
 Reads = dict[str, Any]
 
@@ -112,49 +116,66 @@ def _recording_type(kind: Any) -> Any:
 
 
 def facts_of(reads: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what was read, bounded: at most 20 fields."""
-    facts = {name[:LONGEST_TEXT]: _told(value) for name, value in list(reads.items())[:MOST_FIELDS]}
+    """Returns what was read, bounded: at most 20 fields, which share what a decision may keep."""
+    fields = list(reads.items())[:MOST_FIELDS]
+    facts = {name[:LONGEST_TEXT]: _Telling(MOST_CHARACTERS // len(fields)).told(value) for name, value in fields}
     return dict(presentable_parts(facts, LONGEST_TEXT))
 
 
-def _told(value: Any) -> Any:
-    try:
-        return _bounded(value)
-    except Exception:  # noqa: BLE001 - a value's own code, and no reason for the run to fail
-        return type(value).__name__
+@dataclasses.dataclass
+class _Telling:
+    """Tells of one value what a ledger keeps, as long as there are characters left for it; then types alone."""
 
+    left: int
 
-def _bounded(value: Any, depth: int = 0) -> Any:
-    """Returns a value as a ledger keeps it: numbers, flags and short texts whole, all else by what it is like."""
-    if isinstance(value, Enum):
-        return _bounded(value.value, depth)
-    if isinstance(value, str):
-        return value if len(value) <= LONGEST_TEXT else {"length": len(value)}
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    if isinstance(value, BaseMessage):
-        return _message(value)
-    return type(value).__name__ if depth >= _DEEPEST else _composite(value, depth)
+    def told(self, value: Any) -> Any:
+        try:
+            return self._bounded(value)
+        except Exception:  # noqa: BLE001 - a value's own code, and no reason for the run to fail
+            return type(value).__name__
 
+    def _bounded(self, value: Any, depth: int = 0) -> Any:
+        """Returns numbers, flags and short texts whole, all else by what it is like."""
+        if isinstance(value, Enum):
+            return self._bounded(value.value, depth)
+        if isinstance(value, str):
+            return self._spent(value) if len(value) <= LONGEST_TEXT else {"length": len(value)}
+        if value is None or isinstance(value, bool | int | float):
+            self.left -= LONGEST_NUMBER
+            return value
+        if isinstance(value, BaseMessage):
+            return self._message(value)
+        is_told = depth < _DEEPEST and self.left > 0
+        return self._composite(value, depth) if is_told else self._spent(type(value).__name__)
 
-def _composite(value: Any, depth: int) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key)[:LONGEST_TEXT]: _bounded(part, depth + 1) for key, part in list(value.items())[:MOST_FIELDS]}
-    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
-        return {"count": len(value), **({"last": _bounded(value[-1], depth + 1)} if value else {})}
-    if fields := _fields_of(type(value)):
-        named = sorted(fields)[:MOST_FIELDS]
-        return {name: _bounded(getattr(value, name, None), depth + 1) for name in named}
-    if isinstance(value, set | frozenset | bytes | bytearray):
-        return {"count": len(value)}
-    return type(value).__name__
+    def _composite(self, value: Any, depth: int) -> Any:
+        if isinstance(value, Mapping):
+            return self._parts(((str(key), part) for key, part in value.items()), depth)
+        if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
+            return {"count": len(value), **({"last": self._bounded(value[-1], depth + 1)} if value else {})}
+        if fields := _fields_of(type(value)):
+            return self._parts(((name, getattr(value, name, None)) for name in sorted(fields)), depth)
+        if isinstance(value, set | frozenset | bytes | bytearray):
+            return {"count": len(value)}
+        return self._spent(type(value).__name__)
 
+    def _parts(self, parts: Iterable[tuple[str, Any]], depth: int) -> dict[str, Any]:
+        told: dict[str, Any] = {}
+        for name, part in islice(parts, MOST_FIELDS):
+            if self.left <= 0:
+                break
+            told[self._spent(name[:LONGEST_TEXT])] = self._bounded(part, depth + 1)
+        return told
 
-def _message(message: BaseMessage) -> dict[str, Any]:
-    told: dict[str, Any] = {"type": message.type, "length": len(message.text)}
-    if isinstance(message, AIMessage):
-        told["tools"] = [call["name"][:LONGEST_TEXT] for call in message.tool_calls[:MOST_FIELDS]]
-    return told
+    def _message(self, message: BaseMessage) -> dict[str, Any]:
+        told: dict[str, Any] = {"type": self._spent(message.type), "length": len(message.text)}
+        if isinstance(message, AIMessage):
+            told["tools"] = [self._spent(call["name"][:LONGEST_TEXT]) for call in message.tool_calls[:MOST_FIELDS]]
+        return told
+
+    def _spent(self, text: str) -> str:
+        self.left -= len(text)
+        return text
 
 
 def choice_of_model(reads: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +12,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.graph import END
 from pydantic import BaseModel
 
-from services.runtime.hosted.facts import facts_of, recorded
+from services.runtime.hosted.facts import MOST_CHARACTERS, facts_of, recorded
 from services.runtime.hosted.path_function import MOST_INSTRUCTIONS, MOST_TESTS, PathFunction
 
 MOST = 3
@@ -251,3 +252,12 @@ class Unspeakable:
 )  # fmt: skip
 def test_values_are_bounded(value: Any, kept: Any) -> None:
     assert facts_of({"value": value}) == {"value": kept}
+
+
+def test_facts_are_bounded_as_a_whole() -> None:
+    wide: Any = "é" * 80
+    for _ in range(3):
+        wide = {f"{number:02}{'n' * 78}": wide for number in range(20)}
+    facts = facts_of({**{f"profile_{number}": wide for number in range(18)}, "rounds": 3, "place": "there"})
+    assert len(json.dumps(facts, ensure_ascii=False)) < 2 * MOST_CHARACTERS
+    assert (len(facts), facts["rounds"], facts["place"]) == (20, 3, "there")
