@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -36,7 +36,7 @@ from services.runtime.calls.recording import current_recording
 from services.runtime.errors import ClaimLost, DatabaseAway, NodeTimedOut
 from services.runtime.hosted.cached_steps import StepCache
 from services.runtime.hosted.containment import contained
-from services.runtime.hosted.facts import Reads, choice_of_model, facts_of, forget, recorded
+from services.runtime.hosted.facts import LONGEST_TEXT, Reads, choice_of_model, facts_of, forget, recorded
 from services.runtime.hosted.inner_graphs import anew_unless_begun
 from services.runtime.hosted.lifting.lifted import (
     CODE,
@@ -76,7 +76,7 @@ Graph = CompiledStateGraph[Any, Any, Any, Any]
 
 def adapted(graph: Graph, agent: str, source: CodeSource, lifted: LiftedGraph, serde: SerializerProtocol) -> Graph:
     """Returns a copy of a graph, without a checkpointer, that records what happens while a `HostedSession` is open."""
-    return _Adapter(agent, source, DecisionRecorder(agent), lifted, serde).adapted(graph, "")
+    return _Adapter(agent, source, DecisionRecorder(agent), lifted, serde).adapted(graph, "", frozenset())
 
 
 @dataclass(frozen=True)
@@ -87,14 +87,19 @@ class _Adapter:
     lifted: LiftedGraph
     serde: SerializerProtocol
 
-    def adapted(self, graph: Graph, prefix: str) -> Graph:
+    def adapted(self, graph: Graph, prefix: str, around: frozenset[str]) -> Graph:
+        """Returns a copy of a graph, or of one inside it; `around` are the nodes of the graph that it is a node of."""
         builder: StateGraph[Any, Any, Any, Any] = copy(graph.builder)
         stops = _Stops.of(graph)
-        builder.nodes = {name: self._node(name, spec, prefix, stops) for name, spec in graph.builder.nodes.items()}
+        scope = _Scope(frozenset(graph.builder.nodes), around)
+        builder.nodes = {
+            name: self._node(name, spec, prefix, stops, scope) for name, spec in graph.builder.nodes.items()
+        }
         builder.branches = copy(graph.builder.branches)
         for start, branches in graph.builder.branches.items():
             builder.branches[start] = {
-                name: self._branch(start, name, branch, prefix, len(branches)) for name, branch in branches.items()
+                name: self._branch(start, name, branch, prefix, len(branches), scope.nodes)
+                for name, branch in branches.items()
             }
         # What the defaults were has been written into the nodes.
         builder._node_defaults = type(builder._node_defaults)()
@@ -116,19 +121,22 @@ class _Adapter:
         made.step_timeout = graph.step_timeout
         return made
 
-    def _node(self, name: str, spec: Any, prefix: str, stops: _Stops) -> Any:
+    def _node(self, name: str, spec: Any, prefix: str, stops: _Stops, scope: _Scope) -> Any:
         inner: Runnable[Any, Any] = spec.runnable
         place = f"{prefix}{name}"
         graph = isinstance(inner, CompiledStateGraph)
         if isinstance(inner, CompiledStateGraph):
-            inner = self.adapted(inner, f"{place}{INSIDE}")
-        node = _Node(self, place, inner, spec.error_handler_node, is_graph=graph, source=self.source.of(spec.runnable))
+            inner = self.adapted(inner, f"{place}{INSIDE}", scope.nodes)
+        source = self.source.of(spec.runnable)
+        node = _Node(self, place, inner, spec.error_handler_node, scope, is_graph=graph, source=source)
         stopping = _Stopping(node, name, stops) if stops.before or stops.after else node
         return replace(spec, runnable=stopping)
 
-    def _branch(self, start: str, name: str, branch: BranchSpec, prefix: str, branches: int) -> BranchSpec:
+    def _branch(
+        self, start: str, name: str, branch: BranchSpec, prefix: str, branches: int, nodes: frozenset[str]
+    ) -> BranchSpec:
         router = router_name(self.agent, f"{prefix}{start}", name, branches)
-        return branch._replace(path=_Path(self, f"{prefix}{start}", router, branch))
+        return branch._replace(path=_Path(self, f"{prefix}{start}", router, branch, nodes))
 
     def recording(
         self,
@@ -163,6 +171,7 @@ class _Node(Runnable[Any, Any]):
         place: str,
         inner: Runnable[Any, Any],
         handler: str | None,
+        scope: _Scope,
         *,
         is_graph: bool,
         source: str,
@@ -171,6 +180,7 @@ class _Node(Runnable[Any, Any]):
         self._place = place
         self.inner = inner
         self._handler = handler
+        self._scope = scope
         self._is_graph = is_graph
         self._source = source
         self.name = inner.get_name()
@@ -285,19 +295,28 @@ class _Node(Runnable[Any, Any]):
         goto = [to for command in commands for to in _several(command.goto)]
         if not goto:
             return None
+        nodes = self._scope.around if _leaves(result) else self._scope.nodes
         updates: Reads = {}
         for command in commands:
             if isinstance(command.update, Mapping):
                 updates |= {str(name): value for name, value in command.update.items()}
-        destinations, sends = counted(goto)
+        destinations, sends, unknown = counted(goto, nodes)
         facts = facts_of(updates)
         decided = DecidedRecord(by=FAN_OUT if sends else COMMAND, destinations=destinations, source=self._source)
-        if remark := choice_of_model(updates):
+        if remark := "; ".join(filter(None, (choice_of_model(updates), unknown))):
             decided["remark"] = remark
         place = joined(destinations)
         decision = Decision(FAN_OUT if sends else COMMAND, place, {}, grounds=facts, rejected=(), facts=facts)
         router = f"{self._adapter.agent}.route_after_{self._place}"
         return self._adapter.recording(task_id, self._place, router, decision, decided)
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """The nodes of a graph, and those of the graph that it is a node of."""
+
+    nodes: frozenset[str]
+    around: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -363,8 +382,9 @@ _watch: ContextVar[_Watch | None] = ContextVar("hosted_watch", default=None)
 class _Path(Runnable[Any, Any]):
     """A path function as LangGraph asks it: the function itself, and the record of its decision."""
 
-    def __init__(self, adapter: _Adapter, place: str, router: str, branch: BranchSpec) -> None:
+    def __init__(self, adapter: _Adapter, place: str, router: str, branch: BranchSpec, nodes: frozenset[str]) -> None:
         self._adapter = adapter
+        self._nodes = nodes
         self._place = place
         self._router = router
         self._lifted: LiftedRouter | None = adapter.lifted.routers.get(router)
@@ -444,14 +464,15 @@ class _Path(Runnable[Any, Any]):
     def _record(self, session: HostedSession, config: RunnableConfig, watch: _Watch, result: Any) -> None:
         task_id = config[CONF][CONFIG_KEY_TASK_ID]
         way = self._function.way(watch.instructions) if self._function and watch.instructions else None
-        destinations, sends = counted([self._end_of(each) for each in _several(result)])
+        ends = [self._end_of(each) for each in _several(result)]
+        destinations, sends, unknown = counted(ends, self._nodes)
         decided = DecidedRecord(by=FAN_OUT if sends else CODE, destinations=destinations, source=self._source)
         if way:
             decided["tests"] = [{"test": test.test, "line": test.line, "held": test.held} for test in way.tests]
             decided["returned_at"], decided["returned"] = way.returned_at, way.returned
-        decision, version = self._decision(watch, result, decided, sends=sends)
+        decision, version = self._decision(watch, result, decided, sends=sends, is_known=not unknown)
         off = self._lifted.off if self._lifted else ""
-        if remark := "; ".join(filter(None, (choice_of_model(watch.reads), off, watch.remark))):
+        if remark := "; ".join(filter(None, (choice_of_model(watch.reads), off, watch.remark, unknown))):
             decided["remark"] = remark
         made = self._adapter.recording(task_id, self._place, self._router, decision, decided, version)
         visit = session.visit_of(task_id)
@@ -466,13 +487,15 @@ class _Path(Runnable[Any, Any]):
         further["task"] = task_id
         _write(config, [further])
 
-    def _decision(self, watch: _Watch, result: Any, decided: DecidedRecord, *, sends: bool) -> tuple[Decision, str]:
+    def _decision(
+        self, watch: _Watch, result: Any, decided: DecidedRecord, *, sends: bool, is_known: bool
+    ) -> tuple[Decision, str]:
         """Returns the decision with its policy's version: as the lifted table has it, or as the code made it."""
         place = joined(decided["destinations"])
         if watch.decided is not None:
             decided["by"] = TABLE
             return watch.decided
-        if self._lifted and watch.given and (lifted := self._lifted.decision(*watch.given, place)):
+        if is_known and self._lifted and watch.given and (lifted := self._lifted.decision(*watch.given, place)):
             decided["by"] = LIFTED
             return lifted, self._lifted.version
         facts = facts_of(watch.reads)
@@ -484,9 +507,10 @@ class _Path(Runnable[Any, Any]):
         return result if isinstance(result, Send) or not self._ends else self._ends.get(result, result)
 
     def _rule(self, result: Any) -> str:
-        """Returns the name of what the function said: names are those of the edges, and there are few."""
-        known = set(self._ends or ())
-        return ", ".join(str(each) if each in known or not known else "?" for each in _several(result)) or "nothing"
+        """Returns the name of what the function said: names are those of the edges or nodes, and there are few."""
+        known = self._ends or {END, *self._nodes}
+        said = (str(each) if isinstance(each, Hashable) and each in known else "?" for each in _several(result))
+        return ", ".join(dict.fromkeys(said)) or "nothing"
 
 
 def _watched(path: Runnable[Any, Any], function: PathFunction) -> Runnable[Any, Any]:
@@ -574,14 +598,29 @@ def _several(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list | tuple) else () if value is None else (value,)
 
 
-def counted(goto: Sequence[Any]) -> tuple[list[DestinationRecord], bool]:
-    """Returns the nodes that are gone to, each with how often, and whether packets are sent."""
+def counted(goto: Sequence[Any], nodes: Container[str]) -> tuple[list[DestinationRecord], bool, str]:
+    """Returns the nodes that are gone to, each with how often; whether packets are sent; and what is no node, in words.
+
+    LangGraph leaves out what is no node, so that nothing is gone to by it.
+    """
     names: dict[str, int] = {}
+    unknown: list[Any] = []
     for each in goto:
-        name = each.node if isinstance(each, Send) else str(each)
-        names[name] = names.get(name, 0) + 1
+        name = each.node if isinstance(each, Send) else each
+        if isinstance(name, str) and (name in nodes or (name == END and name is each)):
+            names[name] = names.get(name, 0) + 1
+        else:
+            unknown.append(name)
     found = [DestinationRecord(node=name, count=count) for name, count in names.items()]
-    return found, any(isinstance(each, Send) for each in goto)
+    return found, any(isinstance(each, Send) for each in goto), _unknown(unknown)
+
+
+def _unknown(names: Sequence[Any]) -> str:
+    if not names:
+        return ""
+    first = names[0] if isinstance(names[0], str) else f"a {type(names[0]).__name__}"
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"unknown destination, no node of the graph: {presentable(first, LONGEST_TEXT)}{more}"
 
 
 def joined(destinations: Sequence[DestinationRecord]) -> str:

@@ -44,7 +44,7 @@ from services.runtime.hosted.definition import HostedDefinition, HostedPolicy, P
 from services.runtime.hosted.screening import admit
 from services.runtime.hosted.session import current_session
 from services.runtime.routing.explaining import Explainer
-from services.runtime.routing.recorder import StepRecord
+from services.runtime.routing.recorder import DECISIONS, StepRecord
 from services.runtime.routing.redeciding import with_limits
 from services.runtime.routing.run_context import RunContext
 from tests.fixtures.hosted import CALLER, FOLDER, HostedReplica, graph_alone, hosted_replica, loaded, output_of
@@ -396,6 +396,33 @@ async def test_a_node_that_leaves_its_graph_keeps_its_step(replica: HostedReplic
     assert output_of(run)["log"] == ["left", "after"]
     assert await replica.steps(run) == ["desk/first", "desk/leave", "desk", "after"]
     assert ways(await replica.decisions(run)) == [("desk/leave", "after", "command")]
+
+
+async def test_what_is_no_node_is_not_gone_to(replica: HostedReplica) -> None:
+    for number in range(3):
+        run = await replica.run("straying", {"to": f"nowhere {number} " + "x" * 3000})
+        assert run.state is RunState.SUCCEEDED
+        [decision] = await replica.decisions(run)
+        assert (decision["rule"], decision["destination"]) == ("?", "__end__")
+        assert decision["decided"]["remark"].startswith(
+            f"unknown destination, no node of the graph: nowhere {number} x"
+        )
+        assert len(decision["decided"]["remark"]) < 200
+    both = await replica.run("straying", {"to": ["second", "nowhere", 3]})
+    assert await replica.steps(both) == ["first", "second"]
+    by_path, by_command = await replica.decisions(both)
+    assert (by_path["rule"], by_path["destination"]) == ("second, ?", "second")
+    assert by_path["decided"]["remark"] == "unknown destination, no node of the graph: nowhere and 1 more"
+    assert (by_command["rule"], by_command["destination"]) == ("command", "__end__")
+    assert "\0" not in by_command["decided"]["remark"]
+    # None of it is a series of its own.
+    counted = {
+        (sample.labels["rule"], sample.labels["destination"])
+        for metric in DECISIONS.collect()
+        for sample in metric.samples
+        if sample.labels.get("agent") == "straying"
+    }
+    assert counted == {("?", "__end__"), ("second, ?", "second"), ("command", "__end__")}
 
 
 async def test_a_node_that_raises_ends_the_run_with_its_step_and_its_cost(replica: HostedReplica) -> None:
