@@ -86,6 +86,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 gc.disable()
 
 pytest_plugins = [
+    "tests.fixtures.graph_database",
     "tests.fixtures.postgres",
     "tests.fixtures.platform",
     "tests.fixtures.times",

@@ -13,7 +13,7 @@ from signalbox.v1 import runs_pb2
 
 from services.cli import client
 from services.cli.client import Connection, GatewayClient
-from tests.fixtures.client import RunClient, question
+from tests.fixtures.client import RunClient, given_up, question
 from tests.fixtures.script import Script, query
 from tests.fixtures.scripted_model import ModelRequest, Reply
 from tests.fixtures.stack import AGENT_MODEL, Platform
@@ -46,7 +46,7 @@ async def created_within(caller: RunClient, timeout_s: float) -> str:
             response = await caller.stub.CreateRun(request, metadata=caller.metadata, timeout=timeout_s)
             return str(response.run.run_id)
         except grpc.aio.AioRpcError as error:
-            if error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
+            if error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED and not given_up(error):
                 raise
 
 
@@ -59,7 +59,7 @@ async def watched_within(caller: RunClient, timeout_s: float) -> str:
             async for response in caller.stub.ExecuteRun(request, metadata=caller.metadata, timeout=timeout_s):
                 run_id = response.event.run_id
         except grpc.aio.AioRpcError as error:
-            if error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
+            if error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED and not given_up(error):
                 raise
     return run_id
 

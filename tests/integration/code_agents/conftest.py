@@ -25,6 +25,7 @@ from services.kit.identity.keys import KeyPair, generate_keypair
 from services.kit.wire.server import running
 from services.runtime import server as runtime
 from services.runtime.settings import RuntimeSettings
+from tests.fixtures.client import watched
 from tests.fixtures.ended import Ended
 from tests.fixtures.scripted_model import Reply, ScriptedModel
 from tests.fixtures.walks import check_walk
@@ -166,12 +167,11 @@ class Bench:
     async def watch(self, run_id: str, *, timeout_s: float = GIVEN_UP) -> EndedReview:
         """Waits for the end of a run."""
         nodes, ended = [], None
-        request = runs_pb2.WatchRunRequest(run_id=run_id)
-        async for answer in self.stub.WatchRun(request, metadata=self.auth, timeout=timeout_s):
-            if answer.event.HasField("node_completed"):
-                nodes.append(answer.event.node_completed)
-            if answer.event.HasField("run_ended"):
-                ended = answer.event.run_ended.run
+        async for event in watched(self.stub, self.auth, run_id, timeout_s=timeout_s):
+            if event.HasField("node_completed"):
+                nodes.append(event.node_completed)
+            if event.HasField("run_ended"):
+                ended = event.run_ended.run
         assert ended is not None
         listed = await self.stub.ListDecisions(
             runs_pb2.ListDecisionsRequest(run_id=run_id, page_size=1000), metadata=self.auth, timeout=GIVEN_UP

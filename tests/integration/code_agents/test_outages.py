@@ -18,6 +18,7 @@ from services.evaluator import server as evaluator
 from services.evaluator.settings import EvaluatorSettings
 from services.findings.investigation.items import investigation_input
 from services.kit.wire.server import running
+from tests.fixtures.client import watched
 from tests.fixtures.ports import reserved_port
 from tests.fixtures.scripted_model import Reply, ScriptedModel
 from tests.integration.code_agents.conftest import GIVEN_UP, TAINTED, Bench, MakeBench, critique, draft
@@ -34,11 +35,9 @@ async def judged(bench: Bench, number: int, places: asyncio.Semaphore) -> runs_p
     async with places:
         asked = investigation_input(_numbered(bench.finding, number), bench.source)
         made = await bench.stub.CreateRun(runs_pb2.CreateRunRequest(input=asked), metadata=bench.auth, timeout=GIVEN_UP)
-        request = runs_pb2.WatchRunRequest(run_id=made.run.run_id)
-        async for answer in bench.stub.WatchRun(request, metadata=bench.auth, timeout=GIVEN_UP):
-            if answer.event.HasField("run_ended"):
-                ended: runs_pb2.Run = answer.event.run_ended.run
-                return ended
+        async for event in watched(bench.stub, bench.auth, made.run.run_id, timeout_s=GIVEN_UP):
+            if event.HasField("run_ended"):
+                return event.run_ended.run
     raise AssertionError("the stream ended before the run did")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,7 +13,6 @@ from uuid import uuid4
 import grpc
 import psycopg
 import pytest
-import pytest_asyncio
 from google.protobuf import json_format
 from signalbox.v1 import (
     caller_pb2,
@@ -39,9 +37,9 @@ from services.kit.identity.keys import KeyPair, generate_keypair
 from services.kit.identity.run_tokens import RunTokenMinter
 from services.kit.telemetry.names import AUDIENCE_GRAPH_EXECUTOR
 from services.kit.wire.server import running
-from services.local.falkordb import FalkorServer
 from services.runtime import server as runtime
 from services.runtime.settings import RuntimeSettings
+from tests.fixtures.client import watched
 from tests.fixtures.ended import Ended
 from tests.fixtures.scripted_model import Reply, ScriptedModel
 from tests.integration.graph_editor.faulty_executor import FaultyExecutor, standing_before
@@ -115,8 +113,7 @@ class Bench:
 
     async def watch(self, run_id: str) -> EndedEdit:
         """Waits until a run ends or asks."""
-        request = runs_pb2.WatchRunRequest(run_id=run_id)
-        async for _ in self.stub.WatchRun(request, metadata=self.auth, timeout=GIVEN_UP_S):
+        async for _ in watched(self.stub, self.auth, run_id, timeout_s=GIVEN_UP_S):
             pass
         found = await self.stub.GetRun(runs_pb2.GetRunRequest(run_id=run_id), metadata=self.auth)
         listed = await self.stub.ListDecisions(
@@ -208,18 +205,6 @@ class Bench:
             self.stub = runs_pb2_grpc.RunServiceStub(channel)
             self.questions = questions_pb2_grpc.QuestionServiceStub(channel)
             yield
-
-
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def falkordb() -> AsyncIterator[str]:
-    """A graph database for all tests, each of which has a graph of its own."""
-    with tempfile.TemporaryDirectory(prefix="graph-") as directory:
-        server = FalkorServer(Path(directory))
-        await server.start()
-        try:
-            yield server.url
-        finally:
-            await server.stop()
 
 
 @pytest.fixture

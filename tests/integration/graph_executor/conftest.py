@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -24,8 +23,8 @@ from services.kit.identity.keys import KeyPair, generate_keypair
 from services.kit.identity.run_tokens import RunTokenMinter
 from services.kit.telemetry.names import AUDIENCE_GRAPH_EXECUTOR
 from services.kit.wire.server import running
-from services.local.falkordb import FalkorServer
 from tests.fixtures.bolt_server import ArcadeServer, OwnServer, bolt_server, missing_for_bolt
+from tests.fixtures.graph_database import graph_database
 from tests.integration.graph_executor.graph_servers import BoltGraphs, FalkorGraphs, GraphServer
 
 if TYPE_CHECKING:
@@ -137,26 +136,13 @@ def bolt(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ArcadeServer | Ow
         yield started
 
 
-@asynccontextmanager
-async def falkordb() -> AsyncIterator[FalkorServer]:
-    """A FalkorDB."""
-    # pytest's own directories have names too long for a socket.
-    with tempfile.TemporaryDirectory(prefix="graph-") as directory:
-        started = FalkorServer(Path(directory))
-        await started.start()
-        try:
-            yield started
-        finally:
-            await started.stop()
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=["falkordb", "bolt"])
 async def server(request: pytest.FixtureRequest) -> AsyncIterator[GraphServer]:
     """A graph database for a module: each of those that there are adapters for, in turn."""
     async with AsyncExitStack() as stack:
         made: GraphServer
         if request.param == "falkordb":
-            made = FalkorGraphs(await stack.enter_async_context(falkordb()))
+            made = FalkorGraphs(await stack.enter_async_context(graph_database()))
         else:
             made = BoltGraphs(request.getfixturevalue("bolt"))
         stack.push_async_callback(made.aclose)

@@ -23,7 +23,8 @@ from services.graph_executor.store import Record
 from services.kit.identity.keys import generate_keypair
 from services.kit.tools.effects import Overtaken, WriteCall
 from tests.fixtures.bolt_server import ArcadeServer, OwnServer
-from tests.integration.graph_executor.conftest import KEEPER, POLICY, Executor, falkordb, serving
+from tests.fixtures.graph_database import graph_database
+from tests.integration.graph_executor.conftest import KEEPER, POLICY, Executor, serving
 from tests.integration.graph_executor.graph_servers import BoltGraphs, FalkorGraphs, GraphServer
 
 LABELS = ("Ticket", "User", "Secret")
@@ -129,7 +130,7 @@ class World:
 
     async def _open(self, directory: Path, bolt: ArcadeServer | OwnServer | None) -> Executor:
         server: GraphServer
-        server = BoltGraphs(bolt) if bolt else FalkorGraphs(await self._stack.enter_async_context(falkordb()))
+        server = BoltGraphs(bolt) if bolt else FalkorGraphs(await self._stack.enter_async_context(graph_database()))
         self.server = server
         self._stack.push_async_callback(server.aclose)
         # Databases are dear: over Bolt there is one, and it is emptied.

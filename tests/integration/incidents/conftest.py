@@ -36,7 +36,6 @@ from services.kit.identity.caller_tokens import CallerTokenMinter
 from services.kit.identity.keys import KeyPair, generate_keypair
 from services.kit.wire.server import running
 from services.local.database import WORLD_GRAPH_POLICY
-from services.local.falkordb import FalkorServer
 from services.runtime import server as runtime
 from services.runtime.commands.migrate import migrate
 from services.runtime.settings import RuntimeSettings
@@ -44,6 +43,7 @@ from services.sql_executor import server as sql_executor
 from services.sql_executor.policy import load_policy
 from services.sql_executor.provisioning import apply
 from services.sql_executor.settings import SqlExecutorSettings
+from tests.fixtures.client import watched
 from tests.fixtures.ended import Ended
 from tests.fixtures.postgres import PostgresCluster
 from tests.fixtures.scripted_model import Reply, ScriptedModel
@@ -76,7 +76,7 @@ Incident = incident_investigation_pb2.IncidentInvestigationInput
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Runs these tests in the event loop of what they share."""
     for item in items:
-        if item.path.is_relative_to(Path(__file__).parent) and pytest_asyncio.is_async_test(item):
+        if item.nodeid.startswith("tests/integration/incidents/") and pytest_asyncio.is_async_test(item):
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 
 
@@ -142,11 +142,10 @@ class Bench:
 
     async def _until_it_rests(self, run_id: str, auth: Any) -> list[runs_pb2.RunEvent]:
         """Returns what happens to a run; says how it stands, should the watch not end."""
-        watch = self.stub.WatchRun(runs_pb2.WatchRunRequest(run_id=run_id), metadata=auth, timeout=GIVEN_UP_S)
         seen: list[runs_pb2.RunEvent] = []
         try:
-            async for answer in watch:
-                seen = [*seen, answer.event]
+            async for event in watched(self.stub, auth, run_id, timeout_s=GIVEN_UP_S):
+                seen = [*seen, event]
         except grpc.aio.AioRpcError as error:
             asked = runs_pb2.GetRunRequest(run_id=run_id)
             found = await self.stub.GetRun(asked, metadata=auth, timeout=GIVEN_UP_S)
@@ -249,18 +248,6 @@ async def _fill(dsn: str, world: ServiceWorld, policy: Path) -> None:
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
         await make_tables(connection, world)
         await apply(connection, load_policy(policy), secret=SECRET, reader_password=PASSWORD)
-
-
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def falkordb() -> AsyncIterator[str]:
-    """A graph database for all tests, each of which has a graph of its own."""
-    with tempfile.TemporaryDirectory(prefix="graph-") as directory:
-        server = FalkorServer(Path(directory))
-        await server.start()
-        try:
-            yield server.url
-        finally:
-            await server.stop()
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -30,6 +30,7 @@ from services.kit.identity.keys import generate_keypair
 from services.kit.wire.server import running
 from services.runtime import server as runtime
 from services.runtime.settings import RuntimeSettings
+from tests.fixtures.client import watched
 from tests.fixtures.scripted_model import ScriptedModel
 
 GIVEN_UP_S = 60.0
@@ -129,8 +130,7 @@ class OddServices(
             input=given, budget=caller_pb2.Budget(**{"wall_time_s": 5, **budget}), correlation_id="c-1"
         )
         made = await self.stub.CreateRun(request, metadata=self.auth, timeout=GIVEN_UP_S)
-        watched = runs_pb2.WatchRunRequest(run_id=made.run.run_id)
-        async for _ in self.stub.WatchRun(watched, metadata=self.auth, timeout=GIVEN_UP_S):
+        async for _ in watched(self.stub, self.auth, made.run.run_id, timeout_s=GIVEN_UP_S):
             pass
         asked = runs_pb2.GetRunRequest(run_id=made.run.run_id)
         found = await self.stub.GetRun(asked, metadata=self.auth, timeout=GIVEN_UP_S)

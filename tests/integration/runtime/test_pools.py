@@ -35,6 +35,7 @@ from services.runtime.engine.serde import make_serde
 from services.runtime.engine.threads import Fork, ThreadStore
 from services.runtime.engine.upkeep import Upkeep
 from services.runtime.errors import AgentGone
+from tests.fixtures.client import watched
 from tests.fixtures.hosted import HostedReplica, hosted_replica, loaded, output_of
 from tests.fixtures.patience import START_TIMEOUT_S
 from tests.fixtures.replica import gateway_word, serving
@@ -95,7 +96,7 @@ class Front:
         return (await self.runs.CreateRun(request, metadata=gateway_word("27"))).run
 
     async def left_off(self, run: runs_pb2.Run) -> runs_pb2.Run:
-        async for _ in self.runs.WatchRun(runs_pb2.WatchRunRequest(run_id=run.run_id), metadata=gateway_word("27")):
+        async for _ in watched(self.runs, gateway_word("27"), run.run_id):
             pass
         return (await self.runs.GetRun(runs_pb2.GetRunRequest(run_id=run.run_id), metadata=gateway_word("27"))).run
 
