@@ -21,7 +21,7 @@ def pytest_report_header() -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Runs these tests in the event loop of the deployment."""
     for item in items:
-        if item.path.is_relative_to(__file__.rpartition("/")[0]) and pytest_asyncio.is_async_test(item):
+        if item.nodeid.startswith("tests/chaos/") and pytest_asyncio.is_async_test(item):
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 
 

@@ -7,15 +7,14 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import yaml
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
 from charts.dashboards.__main__ import BOARDS
 from charts.dashboards.panels import CONSOLE, build
 from tests.contract.deploy import services
-from tests.contract.deploy.helm import CHART, ROOT
+from tests.contract.deploy.helm import CHART, ROOT, chart_values
 
-VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
+VALUES = chart_values()
 VALUE = re.compile(r"\bmetrics(?:\.[A-Za-z]+)+")
 SETTING = re.compile(r"\bSIGNALBOX_[A-Z0-9_]+")
 

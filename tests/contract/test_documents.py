@@ -11,6 +11,7 @@ from collections import Counter
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import prometheus_client
 import typer
@@ -121,9 +122,14 @@ def test_commands_that_are_shown_exist_with_their_options() -> None:
     assert not {f"{page}: {told}" for page, line in shown if (told := unknown_word(line))}
 
 
+@cache
+def commands() -> Any:
+    return typer.main.get_command(app)
+
+
 def unknown_word(line: str) -> str:
     """Returns a word of a command line that no command knows, with the line; else nothing."""
-    command = typer.main.get_command(app)
+    command = commands()
     for word in shlex.split(re.split(r" {2,}|\s#", line)[0]):
         known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
         if isinstance(command, TyperGroup) and not word.startswith("-"):

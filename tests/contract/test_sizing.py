@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 
-import yaml
-
-from tests.contract.deploy.helm import CHART, ROOT
+from tests.contract.deploy.helm import ROOT, chart_values
 
 CAPACITY = (ROOT / "docs" / "capacity.md").read_text()
 PERFORMANCE = (ROOT / "docs" / "performance.md").read_text()
-VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
+VALUES = chart_values()
 SIZING = CAPACITY.partition("## How much a replica carries")[2].partition("\n## ")[0]
 MEMORY = PERFORMANCE.partition("## Memory of a replica")[2].partition("\n## ")[0]
 MEBIBYTES = {"Mi": 1, "Gi": 1024}

@@ -14,6 +14,7 @@ import tempfile
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,13 @@ class _StrictLoader(yaml.CSafeLoader):
         if twice:
             raise yaml.constructor.ConstructorError(None, None, f"key given twice: {sorted(twice)}", node.start_mark)
         return super().construct_mapping(node, deep)
+
+
+@cache
+def chart_values() -> dict[str, Any]:
+    """Returns the chart's own values, for reading alone."""
+    values: dict[str, Any] = yaml.load((CHART / "values.yaml").read_text(), yaml.CSafeLoader)
+    return values
 
 
 def parse(text: str) -> list[Manifest]:

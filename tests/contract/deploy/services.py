@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import yaml
 from pydantic.fields import FieldInfo
 
 from charts.values_schema import settings_class
 from services.kit.settings import ENV_PREFIX
-from tests.contract.deploy.helm import CHART, ROOT
+from tests.contract.deploy.helm import ROOT, chart_values
 
 __all__ = ["in_chart", "in_source", "settings_class", "variables"]
 
@@ -19,7 +18,7 @@ def in_source() -> set[str]:
 
 def in_chart() -> set[str]:
     """Returns the services of the chart, those that are off by default included."""
-    return set(yaml.safe_load((CHART / "values.yaml").read_text())["services"])
+    return set(chart_values()["services"])
 
 
 def variables(service: str) -> dict[str, FieldInfo]:

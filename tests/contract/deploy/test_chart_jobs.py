@@ -5,11 +5,10 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 import pytest
-import yaml
 
 from services.runtime.commands.migrate import GIVE_UP_AFTER_S
 from services.runtime.settings import PolicySettings
-from tests.contract.deploy.helm import CHART, EXAMPLES, Helm, Manifest
+from tests.contract.deploy.helm import EXAMPLES, Helm, Manifest, chart_values
 from tests.contract.deploy.manifests import containers, named, of_kind, pod_spec, settings_of
 
 MIGRATION = "signalbox-runtime-migrate"
@@ -85,7 +84,7 @@ def test_a_service_that_is_left_out_has_no_jobs(helm: Helm) -> None:
 
 
 def test_jobs_get_only_the_settings_they_ask_for(manifests: list[Manifest]) -> None:
-    runtime = yaml.safe_load((CHART / "values.yaml").read_text())["services"]["runtime"]
+    runtime = chart_values()["services"]["runtime"]
     for name, value in ((MIGRATION, "migration"), (COMPAT_CHECK, "compatCheck")):
         assert sorted(settings_of(named(manifests, "Job", name))) == sorted(runtime[value]["settings"])
 

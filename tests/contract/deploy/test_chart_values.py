@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
 
-from tests.contract.deploy.helm import CHART, EXAMPLES, ROOT, Helm, HelmError
+from tests.contract.deploy.helm import CHART, EXAMPLES, ROOT, Helm, HelmError, chart_values
 from tests.contract.deploy.manifests import leaves
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
-VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
+VALUES = chart_values()
 README = (CHART / "README.md").read_text()
 # The API server checks what is inside these.
 OPEN_OBJECTS = {"nodeAffinity", "podAffinity", "podAntiAffinity", "items"}

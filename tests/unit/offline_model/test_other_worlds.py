@@ -30,7 +30,8 @@ RESULT = {
     "sql_query": "SELECT name AS device, battery FROM devices",
     "result": ["rows: 1", "device | battery", "T-4 | 9"],
 }
-HERE = Vocabulary.model_validate(yaml.safe_load(WORLD_VOCABULARY.read_text()))
+HERE = Vocabulary.model_validate(yaml.load(WORLD_VOCABULARY.read_text(), yaml.CSafeLoader))
+KNOWN = yaml.load(WORLD_EXAMPLES.read_text(), yaml.CSafeLoader)
 
 
 def renamed(text: str) -> str:
@@ -42,16 +43,15 @@ def _other(name: re.Match[str]) -> str:
     return other.capitalize() if name[0][0].isupper() else other
 
 
-ELSEWHERE = Vocabulary.model_validate(yaml.safe_load(renamed(WORLD_VOCABULARY.read_text())))
+ELSEWHERE = Vocabulary.model_validate(yaml.load(renamed(WORLD_VOCABULARY.read_text()), yaml.CSafeLoader))
 
 
 def prompt(asked: Asked) -> dict[str, Any]:
-    known = yaml.safe_load(WORLD_EXAMPLES.read_text())
     return {
         "question": asked.question,
         "tables": TABLES.splitlines(),
-        "examples": known["examples"],
-        "notes": known["notes"],
+        "examples": KNOWN["examples"],
+        "notes": KNOWN["notes"],
         "earlier_turns": [{"question": question} for question in asked.earlier],
     }
 
