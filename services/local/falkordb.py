@@ -24,7 +24,7 @@ from services.local.tether import TETHER
 
 # The address space that the server may have, by the memory that it is told to keep to.
 MOST_OVER_MEMORY: Final = 8
-_LIBRARY: Final = "libgomp.dylib" if sys.platform == "darwin" else "libgomp.so.1"
+_LIBRARY: Final = "libgomp.so.1"
 POLL_S: Final = 0.02
 # Between two looks at a server that runs.
 PROBE_S: Final = 1.0
@@ -106,10 +106,9 @@ class FalkorServer:
                     stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
                     pass_fds=(claim,),
                 )  # fmt: skip
-        if sys.platform == "linux":
-            # One expression of a query may take whatever there is; then let it be this process that ends.
-            most = self._memory_bytes * MOST_OVER_MEMORY
-            resource.prlimit(self._process.pid, resource.RLIMIT_AS, (most, most))
+        # One expression of a query may take whatever there is; then let it be this process that ends.
+        most = self._memory_bytes * MOST_OVER_MEMORY
+        resource.prlimit(self._process.pid, resource.RLIMIT_AS, (most, most))
         try:
             async with asyncio.timeout(self._ready_timeout_s):
                 while self._process.returncode is None:

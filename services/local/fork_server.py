@@ -148,7 +148,7 @@ class ForkServer:
         That is a module, and an environment of which only settings differ from the server's.
         """
         kept = {name: value for name, value in env.items() if not name.startswith(_READ_LATE)}
-        return sys.platform == "linux" and list(arguments[:2]) == ["-P", "-m"] and kept == self._env
+        return list(arguments[:2]) == ["-P", "-m"] and kept == self._env
 
     async def spawn(self, arguments: Sequence[str], env: Mapping[str, str], name: str, log: int) -> ForkedProcess:
         """Forks a child that runs a module and writes to a log. Raises ForkFailed, OSError."""

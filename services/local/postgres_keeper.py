@@ -46,8 +46,6 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 def die_with_keeper(expected_parent: int) -> None:
     """In a child before exec: ask the kernel to end it when this process dies, however that happens."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # we ignore it, and exec would pass that on
-    if sys.platform != "linux":
-        return
     # SIGINT is Postgres's fast shutdown: clients are cut off, data is flushed
     if _LIBC.prctl(_PR_SET_PDEATHSIG, int(signal.SIGINT)) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")

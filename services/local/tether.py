@@ -19,10 +19,9 @@ PR_SET_NAME = 15
 
 def end_with(launcher: int) -> None:
     """Has the kernel kill this process when its parent ends; ends with 70 when that is the launcher no more."""
-    if sys.platform == "linux":
-        _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != launcher:
-            sys.exit(70)  # The launcher died before the signal was set.
+    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != launcher:
+        sys.exit(70)  # The launcher died before the signal was set.
 
 
 def name_process(name: str) -> None:
