@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 from signalbox.v1 import batches_pb2, runs_pb2
 
-from services.cli.batch_client import open_batches
-from services.cli.batch_results import form_of
 from services.cli.client import Connection
-from tests.chaos.deployment import kill_and_start, until
+from tests.chaos.batches import reached, results
+from tests.chaos.deployment import kill_and_start
 from tests.fixtures.forked import program
 from tests.fixtures.stack import Platform, platform, world
 
@@ -44,31 +43,6 @@ class Client:
         )
 
 
-async def reached(connection: Connection, name: str, count: int) -> batches_pb2.Batch:
-    """The newest batch, once it is of a name and so many of its items have ended."""
-    found: list[batches_pb2.Batch] = []
-
-    async def there() -> bool:
-        found[:] = await batches.listed("", 1)
-        return bool(found) and found[0].name == name and _ended(found[0]) >= count
-
-    async with open_batches(connection) as batches:
-        await until(there, f"{count} items of the batch {name}", timeout_s=TIMEOUT_S)
-    return found[0]
-
-
-def _ended(batch: batches_pb2.Batch) -> int:
-    under_way = (batches_pb2.BATCH_ITEM_STATE_PENDING, batches_pb2.BATCH_ITEM_STATE_RUNNING)
-    return sum(each.count for each in batch.counts if each.state not in under_way)
-
-
-async def results(connection: Connection, batch_id: str) -> str:
-    """The results of a batch as a file, without ids of runs."""
-    form = form_of("json", with_run_ids=False)
-    async with open_batches(connection) as batches:
-        return "".join([form.line(item) async for item in batches.items(batch_id)])
-
-
 @pytest.mark.timeout(3600)
 async def test_every_item_is_run_once_and_the_results_are_the_same_bytes(tmp_path: Path) -> None:
     inputs = tmp_path / "questions.jsonl"
@@ -78,11 +52,11 @@ async def test_every_item_is_run_once_and_the_results_are_the_same_bytes(tmp_pat
         client = Client(running, inputs)
         undisturbed = await client.create("undisturbed")
         assert await undisturbed.wait() == 0
-        first = await reached(connection, "undisturbed", ITEMS)
+        first = await reached(connection, "undisturbed", ITEMS, timeout_s=TIMEOUT_S)
 
         typing = await client.create("disturbed")
         for kill in range(KILLS):
-            batch = await reached(connection, "disturbed", (kill + 1) * ITEMS // (KILLS + 2))
+            batch = await reached(connection, "disturbed", (kill + 1) * ITEMS // (KILLS + 2), timeout_s=TIMEOUT_S)
             typing.kill()
             await typing.wait()
             stack = running.stack
@@ -91,7 +65,7 @@ async def test_every_item_is_run_once_and_the_results_are_the_same_bytes(tmp_pat
                 await kill_and_start(service)
             typing = await client.create("disturbed")
         assert await typing.wait() == 0
-        last = await reached(connection, "disturbed", ITEMS)
+        last = await reached(connection, "disturbed", ITEMS, timeout_s=TIMEOUT_S)
         assert (last.batch_id, last.state) == (batch.batch_id, batches_pb2.BATCH_STATE_ENDED)
         assert await results(connection, last.batch_id) == await results(connection, first.batch_id)
         pages = await running.caller(SUBJECT).run_pages(

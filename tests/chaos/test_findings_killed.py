@@ -21,11 +21,10 @@ import pytest
 from signalbox.v1 import batches_pb2, runs_pb2
 
 from examples.harbour import repository as portal
-from services.cli.batch_client import open_batches
 from services.cli.batch_exports import without_run_ids
-from services.cli.batch_results import form_of
 from services.cli.client import Connection
-from tests.chaos.deployment import kill_and_start, until
+from tests.chaos.batches import reached, results
+from tests.chaos.deployment import kill_and_start
 from tests.fixtures.forked import program
 from tests.fixtures.stack import Platform, platform, world
 
@@ -62,31 +61,6 @@ class Command:
         return await asyncio.create_subprocess_exec(
             *program("services.cli"), *arguments, env=env, stdout=quiet, stderr=quiet
         )
-
-
-async def reached(connection: Connection, name: str, count: int) -> batches_pb2.Batch:
-    """The newest batch, once it is of a name and so many of its items have ended."""
-    found: list[batches_pb2.Batch] = []
-
-    async def there() -> bool:
-        found[:] = await batches.listed("", 1)
-        return bool(found) and found[0].name == name and _ended(found[0]) >= count
-
-    async with open_batches(connection) as batches:
-        await until(there, f"{count} items of the batch {name}", timeout_s=PATIENCE_S)
-    return found[0]
-
-
-def _ended(batch: batches_pb2.Batch) -> int:
-    under_way = (batches_pb2.BATCH_ITEM_STATE_PENDING, batches_pb2.BATCH_ITEM_STATE_RUNNING)
-    return sum(each.count for each in batch.counts if each.state not in under_way)
-
-
-async def results(connection: Connection, batch_id: str) -> str:
-    """The results of a batch as a file, without ids of runs."""
-    form = form_of("json", with_run_ids=False)
-    async with open_batches(connection) as batches:
-        return "".join([form.line(item) async for item in batches.items(batch_id)])
 
 
 def scanned(repository: str, log: Path) -> None:
@@ -131,12 +105,14 @@ async def test_every_finding_is_judged_once_and_the_results_are_the_same_bytes(t
         undisturbed = await command.investigate("undisturbed", tmp_path / "undisturbed.sarif")
         assert await undisturbed.wait() == 0
         print(f"undisturbed: {time.monotonic() - began:.0f} s, {cpu_s() - used:.0f} s of CPU")  # noqa: T201
-        first = await reached(command.connection, "undisturbed", FINDINGS)
+        first = await reached(command.connection, "undisturbed", FINDINGS, timeout_s=PATIENCE_S)
 
         began = time.monotonic()
         typing = await command.investigate("disturbed", tmp_path / "disturbed.sarif")
         for kill in range(KILLS):
-            batch = await reached(command.connection, "disturbed", (kill + 1) * FINDINGS // (KILLS + 2))
+            batch = await reached(
+                command.connection, "disturbed", (kill + 1) * FINDINGS // (KILLS + 2), timeout_s=PATIENCE_S
+            )
             typing.kill()
             await typing.wait()
             stack = running.stack
@@ -145,7 +121,7 @@ async def test_every_finding_is_judged_once_and_the_results_are_the_same_bytes(t
             typing = await command.investigate("disturbed", tmp_path / "disturbed.sarif")
         assert await typing.wait() == 0
         print(f"disturbed: {time.monotonic() - began:.0f} s")  # noqa: T201
-        last = await reached(command.connection, "disturbed", FINDINGS)
+        last = await reached(command.connection, "disturbed", FINDINGS, timeout_s=PATIENCE_S)
         assert (last.batch_id, last.state) == (batch.batch_id, batches_pb2.BATCH_STATE_ENDED)
         assert await results(command.connection, last.batch_id) == await results(command.connection, first.batch_id)
         assert without_runs(tmp_path / "disturbed.sarif") == without_runs(tmp_path / "undisturbed.sarif")

@@ -253,11 +253,6 @@ def methods_of(client: Sdk) -> set[str]:
     }
 
 
-def came_to_its_end(parts: list[Any]) -> bool:
-    events = [part.event for part in parts]
-    return events[-1] == "end" and "error" not in events
-
-
 async def test_each_method_with_coroutines_works_or_is_refused_in_words(client: Sdk) -> None:
     assert methods_of(client) == METHODS.keys()
     known = await known_to(client)
