@@ -22,9 +22,10 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#signalbox/v1/recorded_answers.proto\x12\x0csignalbox.v1\"\x7f\n\x0eRecordedAnswer\x12\x0e\n\x06source\x18\x01 \x01(\t\x12\x0e\n\x06method\x18\x02 \x01(\t\x12\r\n\x05\x61sked\x18\x03 \x01(\t\x12\x0e\n\x06\x61nswer\x18\x04 \x01(\x0c\x12.\n\x07\x66\x61ilure\x18\x05 \x01(\x0b\x32\x1d.signalbox.v1.RecordedFailure\"o\n\x0fRecordedFailure\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x11\n\tretryable\x18\x04 \x01(\x08\x12\x0c\n\x04said\x18\x05 \x01(\t\x12\x0e\n\x06status\x18\x06 \x01(\x0c\x42*\n\x0csignalbox.v1P\x01Z\x18signalbox/v1;signalboxv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#signalbox/v1/recorded_answers.proto\x12\x0csignalbox.v1\x1a\x1cgoogle/protobuf/struct.proto\"\xc0\x01\n\x0eRecordedAnswer\x12\x0e\n\x06source\x18\x01 \x01(\t\x12\x0e\n\x06method\x18\x02 \x01(\t\x12\r\n\x05\x61sked\x18\x03 \x01(\t\x12\x0e\n\x06\x61nswer\x18\x04 \x01(\x0c\x12.\n\x07\x66\x61ilure\x18\x05 \x01(\x0b\x32\x1d.signalbox.v1.RecordedFailure\x12(\n\x07request\x18\x06 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x15\n\rrequest_bytes\x18\x07 \x01(\x03\"o\n\x0fRecordedFailure\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x11\n\tretryable\x18\x04 \x01(\x08\x12\x0c\n\x04said\x18\x05 \x01(\t\x12\x0e\n\x06status\x18\x06 \x01(\x0c\x42*\n\x0csignalbox.v1P\x01Z\x18signalbox/v1;signalboxv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,8 +33,8 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'signalbox.v1.recorded_answe
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\014signalbox.v1P\001Z\030signalbox/v1;signalboxv1'
-  _globals['_RECORDEDANSWER']._serialized_start=53
-  _globals['_RECORDEDANSWER']._serialized_end=180
-  _globals['_RECORDEDFAILURE']._serialized_start=182
-  _globals['_RECORDEDFAILURE']._serialized_end=293
+  _globals['_RECORDEDANSWER']._serialized_start=84
+  _globals['_RECORDEDANSWER']._serialized_end=276
+  _globals['_RECORDEDFAILURE']._serialized_start=278
+  _globals['_RECORDEDFAILURE']._serialized_end=389
 # @@protoc_insertion_point(module_scope)

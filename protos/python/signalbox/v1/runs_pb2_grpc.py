@@ -194,7 +194,7 @@ class RunServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListRecordedAnswers(self, request, context):
-        """Lists what the nodes of a run heard from models, services and people, in order. FAILED_PRECONDITION with reason
+        """Lists what the nodes of a run asked and heard of models, services and people, in order. FAILED_PRECONDITION with reason
         `RUN_NOT_RECORDED` for a run that was not to be recorded; PERMISSION_DENIED for callers who have lost one of its roles.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -72,7 +72,7 @@ class RunServiceStub:
     each decision caused: calls, tokens, time.
     """
     ListRecordedAnswers: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ListRecordedAnswersRequest, _runs_pb2.ListRecordedAnswersResponse]
-    """Lists what the nodes of a run heard from models, services and people, in order. FAILED_PRECONDITION with reason
+    """Lists what the nodes of a run asked and heard of models, services and people, in order. FAILED_PRECONDITION with reason
     `RUN_NOT_RECORDED` for a run that was not to be recorded; PERMISSION_DENIED for callers who have lost one of its roles.
     """
 
@@ -120,7 +120,7 @@ class RunServiceAsyncStub(RunServiceStub):
     each decision caused: calls, tokens, time.
     """
     ListRecordedAnswers: _aio.UnaryUnaryMultiCallable[_runs_pb2.ListRecordedAnswersRequest, _runs_pb2.ListRecordedAnswersResponse]  # type: ignore[assignment]
-    """Lists what the nodes of a run heard from models, services and people, in order. FAILED_PRECONDITION with reason
+    """Lists what the nodes of a run asked and heard of models, services and people, in order. FAILED_PRECONDITION with reason
     `RUN_NOT_RECORDED` for a run that was not to be recorded; PERMISSION_DENIED for callers who have lost one of its roles.
     """
 
@@ -237,7 +237,7 @@ class RunServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _runs_pb2.ListRecordedAnswersRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_runs_pb2.ListRecordedAnswersResponse, _abc.Awaitable[_runs_pb2.ListRecordedAnswersResponse]]:
-        """Lists what the nodes of a run heard from models, services and people, in order. FAILED_PRECONDITION with reason
+        """Lists what the nodes of a run asked and heard of models, services and people, in order. FAILED_PRECONDITION with reason
         `RUN_NOT_RECORDED` for a run that was not to be recorded; PERMISSION_DENIED for callers who have lost one of its roles.
         """
 
