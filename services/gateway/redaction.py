@@ -139,6 +139,8 @@ class Redaction:
         most_bytes = max(MOST_ERROR_BYTES, message.ByteSize()) if is_error else self._most_bytes
         copy = type(message)()
         copy.CopyFrom(message)
+        # What a service of a later release says in them can't be read here, so it can't be masked.
+        copy.DiscardUnknownFields()
         try:
             _Answer(Masking(rules, room=most_bytes)).mask(copy)
             is_too_large = copy.ByteSize() > most_bytes
@@ -146,6 +148,7 @@ class Redaction:
             is_too_large = True
         if is_too_large:
             copy.CopyFrom(message)
+            copy.DiscardUnknownFields()
             _Answer(Withholding(rules, room=most_bytes - message.ByteSize())).mask(copy)
         return copy
 

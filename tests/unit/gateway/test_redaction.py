@@ -189,6 +189,27 @@ def test_recorded_answers_are_masked_as_what_they_hold() -> None:
     assert b"no [redacted: email]" in found[3].failure.status
 
 
+def test_what_was_asked_is_masked_by_text_and_by_field() -> None:
+    messages = [
+        {"role": "user", "content": f"Write to {SECRET}", "tool_calls": [{"arguments": json.dumps({"to": SECRET})}]}
+    ]
+    asked = recorded_answers_pb2.RecordedAnswer(source="model", request=struct({"messages": messages}), request_bytes=7)
+    called = recorded_answers_pb2.RecordedAnswer(source="sql", request=struct({"email": "alice"}))
+    response = runs_pb2.ListRecordedAnswersResponse(answers=[asked, called])
+    found = masked(response).answers[0]
+    said = found.request.fields["messages"].list_value.values[0].struct_value.fields
+    assert (said["role"].string_value, said["content"].string_value) == ("user", f"Write to {MARK}")
+    assert (SECRET in str(found), found.request_bytes) == (False, 7)
+    assert "alice" not in str(masked(response, EMAIL_FIELD).answers[1])
+
+
+def test_what_a_later_release_says_is_not_told_where_something_is_masked() -> None:
+    field = b"\xca\x3e" + bytes([len(SECRET)]) + SECRET.encode()  # number 1001, which no message has
+    run = runs_pb2.Run.FromString(runs_pb2.Run(run_id="run", title="t").SerializeToString() + field)
+    told = masked(run)
+    assert (told.run_id, SECRET.encode() in told.SerializeToString()) == ("run", False)
+
+
 def test_of_what_matches_too_often_nothing_is_left() -> None:
     text = f"{SECRET} " * (MOST_MATCHES_OF_TEXT + 1)
     assert masked(runs_pb2.Run(title=text)).title == MARK
