@@ -42,7 +42,7 @@ def pin_command(
 ) -> None:
     """Write a recorded run as a test case, which `signalbox replay --case FILE` replays without a model or an executor.
 
-    The file holds what the run's nodes received, which is as confidential as its output.
+    The file holds what the run's nodes asked and received, which is as confidential as its output.
     """
     connection = context.obj.connection(subject, roles=roles)
     run = run_id_of(connection, run, terminal)

@@ -46,7 +46,8 @@ def run_agent_command(
     thread: Annotated[str, typer.Option(metavar="ID", help="Conversation to start or continue.")] = "",
     labels: NewLabels = None,
     record: Annotated[
-        bool, typer.Option("--record", help="Record what its nodes receive, for `signalbox pin`.")
+        bool,
+        typer.Option("--record", help="Record what its nodes ask and receive, for `signalbox pin`."),
     ] = False,
     as_json: AsJson = False,
     stream: Stream = None,

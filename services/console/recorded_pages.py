@@ -1,13 +1,14 @@
-"""The page of what nodes of a recorded run heard: what models said and asked for, and what tools gave."""
+"""The page of what nodes of a recorded run asked and heard: prompts and answers, arguments and results of tools."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 from signalbox.v1 import evaluator_pb2, guard_pb2, recorded_answers_pb2, runs_pb2, tools_pb2
@@ -15,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from services.console.errors import Conflict
 from services.console.explanation_page.result import (
     MOST_ITEMS,
     Block,
@@ -26,6 +28,8 @@ from services.console.explanation_page.result import (
     cut,
     json_block,
     message_of,
+    messages_block,
+    messages_of,
     rows_block,
     tool_calls_of,
 )
@@ -37,10 +41,11 @@ from services.console.showing import page
 Answer = recorded_answers_pb2.RecordedAnswer
 _WORD = re.compile("(?<!^)[A-Z]")
 MODEL, IN_JSON = "model", frozenset(("model", "person"))
+NOT_RECORDED = "RUN_NOT_RECORDED"
 
 
 class RecordedPages:
-    """What nodes heard."""
+    """What nodes asked and heard."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -50,26 +55,56 @@ class RecordedPages:
         return (Route("/runs/{run_id}/answers", self.answers),)
 
     async def answers(self, request: Request) -> Response:
-        """Shows what a run's nodes heard, in order."""
+        """Shows what a run's nodes asked and heard, in order; of a run that was not recorded how to have it."""
         filters = Filters.of(request.query_params, ("page",))
         run_id = request.path_params["run_id"]
         asked = runs_pb2.ListRecordedAnswersRequest(run_id=run_id, page_token=filters["page"])
-        found = await self._gateway.call(self._gateway.runs.ListRecordedAnswers, asked)
+        run = runs_pb2.Run(run_id=run_id)
+        try:
+            found = await self._gateway.call(self._gateway.runs.ListRecordedAnswers, asked)
+        except Conflict as error:
+            if error.reason != NOT_RECORDED:
+                raise
+            return page("not_recorded.html.j2", "runs", run=run)
         path = f"/runs/{run_id}/answers"
         return page(
             "answers.html.j2",
             "runs",
-            run=runs_pb2.Run(run_id=run_id),
-            answers=[(_heading(each), Result(tuple(blocks_of(each)))) for each in found.answers[:MOST_ITEMS]],
+            run=run,
+            answers=[_shown(each) for each in found.answers[:MOST_ITEMS]],
             left_out=max(0, len(found.answers) - MOST_ITEMS),
             more=filters.address(path, page=found.next_page_token) if found.next_page_token else "",
         )
+
+
+def _shown(answer: Answer) -> dict[str, Any]:
+    source, method = _heading(answer)
+    return {
+        "source": source,
+        "method": method,
+        "asked": Result(tuple(asked_of(answer))),
+        "answered": Result(tuple(blocks_of(answer))),
+    }
 
 
 def _heading(answer: Answer) -> tuple[str, str]:
     """Returns who answered, and what was asked of it: a tool by its name, a method of the contract in words."""
     method, _, tool = answer.method.partition(" ")
     return answer.source.replace("_", " "), tool or _WORD.sub(r" \g<0>", method).lower().strip()
+
+
+def asked_of(answer: Answer) -> Iterator[Block]:
+    """Yields what was asked, and how much of it was not kept; nothing where nothing is known of it."""
+    values = MessageToDict(answer.request)
+    messages = values.get("messages") if answer.source == MODEL else None
+    if isinstance(messages, list) and (told := messages_of([_named(each) for each in messages])):
+        yield messages_block(messages, told)
+        values = {name: each for name, each in values.items() if name != "messages"}
+    if values:
+        yield json_block("Beside them" if messages else "", values)
+    if answer.request_bytes:
+        kept = "cut" if answer.HasField("request") else "not kept"
+        yield Words("", f"What was asked had {answer.request_bytes:,} bytes, and is {kept}.")
 
 
 def blocks_of(answer: Answer) -> list[Block]:

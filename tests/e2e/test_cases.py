@@ -202,6 +202,22 @@ async def test_files_that_are_no_case_are_refused(pinned: Pinned) -> None:
         await told(pinned.cases["data_chat"], {"max_speed": "1"})
 
 
+@pytest.mark.parametrize("agent", AGENTS)
+async def test_what_was_asked_is_pinned_and_no_replay_needs_it(pinned: Pinned, agent: str) -> None:
+    case = copied(pinned.cases[agent])
+    for each in case.answers:
+        if each.source == "model":
+            assert each.request["messages"], each.method
+        elif each.method.startswith("CallTool"):
+            assert each.request.fields or not each.answer, each.method
+        assert not {"idempotency_key", "epoch"} & set(each.request.fields)
+        # As recordings are that were made before requests were kept.
+        each.ClearField("request")
+        each.ClearField("request_bytes")
+    decided = f"decides the same: {len(case.decisions)} decisions, {STATUS[case.run.state]}"
+    assert await told(case) == decided
+
+
 async def run_command(pinned: Pinned, *arguments: str, **environment: str) -> tuple[int, str, str]:
     """Runs the command where there is no platform but by its address."""
     process = await asyncio.create_subprocess_exec(

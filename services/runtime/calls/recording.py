@@ -1,4 +1,4 @@
-"""What the nodes of a run hear from elsewhere, taken down where it comes in: as models, services and people answered.
+"""What the nodes of a run ask and hear elsewhere, taken down where it comes in: of models, services and people.
 
 Nothing is asked otherwise for it, and nothing that authorises a question is taken down. An execution that records has
 a `AnswerRecording` of its own, which the tasks of its nodes find by context; a step that is saved takes along in its
@@ -23,26 +23,41 @@ from signalbox.v1 import recorded_answers_pb2, tools_pb2
 from services.kit.errors import status_of
 from services.kit.models.chain import Completes
 from services.kit.models.completions import CompletionError
+from services.runtime.calls.recorded_request import (
+    ASKED_OF_MODEL,
+    MOST_REQUEST_BYTES,
+    kept_request,
+    values_for_model,
+    values_for_service,
+)
 
 MODEL, PERSON, THREAD = "model", "person", "thread"
 CHAT, ANSWER, TURNS, LIST_TOOLS = "chat", "answer", "turns", "ListTools"
-# Of a request to a model, what it is about; its name is a setting.
-_ASKED_OF_MODEL = ("messages", "tools", "tool_choice", "response_format")
+# A recording as large as this keeps answers alone, which a replay needs.
+MOST_BYTES_WITH_REQUESTS = 4 * 1024 * 1024
 Answer = recorded_answers_pb2.RecordedAnswer
 Failure = recorded_answers_pb2.RecordedFailure
 
 
 class AnswerRecording:
-    """What one execution heard since its last step."""
+    """What one execution heard since its last step; `size_bytes` is what its run has recorded before."""
 
-    def __init__(self) -> None:
+    def __init__(self, size_bytes: int = 0) -> None:
         self._heard: list[bytes] = []
         self._known: set[tuple[str, str]] = set()
+        self._room = MOST_BYTES_WITH_REQUESTS - size_bytes
 
-    def add(self, answer: Answer) -> None:
-        """Takes down an answer."""
+    def add(self, answer: Answer, request: Mapping[str, Any] | None = None) -> None:
+        """Takes down an answer, and what was asked for it as far as there is room."""
         self._known.add((answer.source, answer.method))
-        self._heard.append(answer.SerializeToString())
+        if request:
+            room = min(MOST_REQUEST_BYTES, self._room - answer.ByteSize())
+            kept, answer.request_bytes = kept_request(request, room)
+            if kept is not None:
+                answer.request.CopyFrom(kept)
+        taken = answer.SerializeToString()
+        self._room -= len(taken)
+        self._heard.append(taken)
 
     def knows(self, source: str, method: str) -> bool:
         """Whether there was such an answer in this execution."""
@@ -118,7 +133,7 @@ class RecordedModel:
             return answer
         finally:
             if taken.answer or taken.HasField("failure"):
-                recording.add(taken)
+                recording.add(taken, values_for_model(payload))
 
     async def close(self) -> None:
         """Closes the connections."""
@@ -148,7 +163,7 @@ class RecordingCalls(grpc.aio.UnaryUnaryClientInterceptor):
                 taken.answer = (await call).SerializeToString()
             except grpc.aio.AioRpcError as error:
                 taken.failure.CopyFrom(_failure(error))
-            recording.add(taken)
+            recording.add(taken, values_for_service(request))
         return call
 
 
@@ -160,7 +175,7 @@ def method_of(path: str | bytes, request: Message) -> str:
 
 def asked_of_model(payload: Mapping[str, Any]) -> str:
     """Returns a digest of what a model is asked."""
-    asked = {name: payload.get(name) for name in _ASKED_OF_MODEL}
+    asked = {name: payload.get(name) for name in ASKED_OF_MODEL}
     return _digest(json.dumps(asked, sort_keys=True, default=str).encode())
 
 

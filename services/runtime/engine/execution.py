@@ -57,6 +57,7 @@ from services.runtime.engine.offers import Offers
 from services.runtime.engine.pins import Pins
 from services.runtime.engine.questions import Questions
 from services.runtime.engine.quota import TokensSpent
+from services.runtime.engine.recorded_answers import recorded_bytes
 from services.runtime.engine.records import Ending, ForkedFrom, InputRequest, RunRecord, RunState
 from services.runtime.engine.run_tokens import RunTokens
 from services.runtime.engine.saver import RunSaver, led_by_of, stop_of
@@ -238,6 +239,10 @@ class Execution:
         output = agent.output(snapshot.values, self.run.input)
         return Ending(RunState.NEEDS_REVIEW, output, BUDGET_EXHAUSTED)
 
+    async def _recording(self) -> AnswerRecording:
+        run = self.run
+        return AnswerRecording(await recorded_bytes(self.shared.pool, run.run_id) if run.epoch > 1 else 0)
+
     async def _policy(self) -> Record:
         definition = self.shared.agents[self.run.agent].definition
         return await self.shared.pins.policy_of(self.run, definition)
@@ -247,7 +252,7 @@ class Execution:
         self.claim = Claim(
             run.run_id, run.epoch, run.claim_id, run.epoch == 1, self._publish_step, lambda: self.stop(CANCELLED)
         )
-        recording = AnswerRecording() if run.recorded else None
+        recording = await self._recording() if run.recorded else None
         agent = shared.agents[run.agent].under(await self._policy())
         # A copy of one attribute: the graph's own `copy` checks all of it again.
         graph = copy(agent.compiled)

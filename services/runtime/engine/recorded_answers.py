@@ -42,3 +42,11 @@ class RecordedAnswers:
             cursor = await connection.execute(query("list_answers"), {**where, **page})
             rows = await cursor.fetchall()
         return rows, bool(rows)
+
+
+async def recorded_bytes(pool: AsyncConnectionPool[Any], run_id: str) -> int:
+    """Returns the size of a run's recording."""
+    async with pool.connection() as connection:
+        cursor = await connection.execute(query("recorded_bytes"), {"run_id": run_id})
+        ((size,),) = await cursor.fetchall()
+    return int(size)

@@ -123,6 +123,8 @@ def _heard() -> list[recorded_answers_pb2.RecordedAnswer]:
         ("person", "answer", b'"approve"'),
     )
     heard = [recorded_answers_pb2.RecordedAnswer(source=of, method=by, answer=answer) for of, by, answer in answers]
+    heard[0].request.update({"messages": [{"role": "user", "content": "How many devices are hot?"}], "tools": []})
+    heard[1].request.update({"query": "SELECT count(*) AS n FROM devices"})
     return [*heard, recorded_answers_pb2.RecordedAnswer(source="model", method="chat", failure=away)]
 
 

@@ -51,6 +51,16 @@ def refusal(code: grpc.StatusCode, message: str = "no", **more: Any) -> Signalbo
     return Coded(message, **more)
 
 
+def not_recorded() -> SignalboxError:
+    """Returns how the platform refuses answers that were not recorded."""
+
+    class RunNotRecorded(SignalboxError):
+        code = grpc.StatusCode.FAILED_PRECONDITION
+        reason = "RUN_NOT_RECORDED"
+
+    return RunNotRecorded("the run was not recorded")
+
+
 def limit_change(changed_by: str) -> maintenance_pb2.LimitChange:
     """Returns a change of a limit of `data_chat` by somebody, or by who is not told."""
     limit = maintenance_pb2.ChangedLimit(
@@ -102,7 +112,7 @@ class FakeGateway(
         self.hosted: list[agents_pb2.Agent] = []
         self.forks: list[threads_pb2.ForkRunRequest] = []
         self.state = threads_pb2.ThreadState()
-        self.heard: list[recorded_answers_pb2.RecordedAnswer] = []
+        self.heard: list[recorded_answers_pb2.RecordedAnswer] | None = []
         self.replays: list[maintenance_pb2.ReplayDecisionsRequest] = []
         self.limit_changes = [limit_change("ops@example.com")]
         self.limit_changes_failure: SignalboxError | None = None
@@ -192,7 +202,8 @@ class FakeGateway(
     async def ListRecordedAnswers(
         self, _request: runs_pb2.ListRecordedAnswersRequest, context: Context
     ) -> runs_pb2.ListRecordedAnswersResponse:
-        await self._called("ListRecordedAnswers", context)
+        recorded = None if self.heard is not None else not_recorded()
+        await self._called("ListRecordedAnswers", context, recorded)
         return runs_pb2.ListRecordedAnswersResponse(answers=self.heard)
 
     async def ListThreads(

@@ -9,7 +9,8 @@ import re
 import grpc
 import httpx
 import pytest
-from google.protobuf.json_format import MessageToDict
+from google.protobuf.json_format import MessageToDict, ParseDict
+from google.protobuf.struct_pb2 import Struct
 from signalbox.v1 import (
     agents_pb2,
     data_chat_pb2,
@@ -251,8 +252,6 @@ async def test_a_hosted_run_is_gone_on_with_from_a_step(inside: httpx.AsyncClien
 
 
 async def test_what_nodes_heard_of_a_recorded_run(inside: httpx.AsyncClient, gateway: FakeGateway) -> None:
-    assert "/answers" not in (await inside.get(f"/runs/{RUN_ID}")).text
-    gateway.shown.run.recorded = True
     assert f'href="/runs/{RUN_ID}/answers"' in (await inside.get(f"/runs/{RUN_ID}")).text
     hostile = "".join(HOSTILE[:-1])
     function = {"name": "execute_db_query", "arguments": json.dumps({"query": f"SELECT 1 {hostile}"})}
@@ -260,6 +259,10 @@ async def test_what_nodes_heard_of_a_recorded_run(inside: httpx.AsyncClient, gat
         "choices": [{"message": {"role": "assistant", "content": None, "tool_calls": [{"function": function}]}}]
     }
     given = tools_pb2.CallToolResponse(output=tools_pb2.ToolOutput(text=f"n: 1 {hostile}"))
+    prompt = {"role": "system", "content": f"You answer questions {hostile}"}
+    named = {"type": "function", "function": {"name": "execute_db_query"}}
+    before = {"role": "assistant", "tool_calls": [{"function": function}]}
+    asked_of_model: dict[str, object] = {"messages": [prompt, before], "tools": [named]}
     screened = guard_pb2.ScreenResponse(
         verdict=guard_pb2.SCREEN_VERDICT_ALLOW, reason="allowed", stage=guard_pb2.SCREEN_STAGE_MODEL
     )
@@ -278,9 +281,29 @@ async def test_what_nodes_heard_of_a_recorded_run(inside: httpx.AsyncClient, gat
         heard("oracle", "Foretell", b"\xff"),
         heard("sql_executor", "CallTool x", b"\xff\xff"),
     ]
+    gateway.heard[0].request.CopyFrom(ParseDict(asked_of_model, Struct()))
+    gateway.heard[1].request.update({"query": "SELECT 2 AS asked"})
+    gateway.heard[2].request_bytes = 70_000
+    gateway.heard[3].request.update({"messages": "of another release"})
     page = (await inside.get(f"/runs/{RUN_ID}/answers")).text
     assert hostile not in page
     told = html.unescape(page)
-    for said in ("asks for execute_db_query", "SELECT 1", "n: 1", "allow", "approve", "failed: away", "2 bytes"):
+    for said in (
+        "asks for execute_db_query", "SELECT 1", "n: 1", "allow", "approve", "failed: away", "2 bytes",
+        "You answer questions", "SELECT 2 AS asked", "had 70,000 bytes, and is not kept", "of another release",
+    ):  # fmt: skip
         assert said in told
     assert not [name for name in ("SCREEN_VERDICT", "SCREEN_STAGE", "CallTool") if name in told]
+
+
+async def test_what_is_not_kept_of_a_run_that_was_not_recorded_says_how_to_have_it(
+    inside: httpx.AsyncClient, gateway: FakeGateway
+) -> None:
+    gateway.heard = None
+    page = await inside.get(f"/runs/{RUN_ID}/answers")
+    assert page.status_code == 200
+    for said in ("was not recorded", f'href="/new?from={RUN_ID}"', "--record", "SIGNALBOX_RECORD_RUNS=true"):
+        assert said in page.text
+    new = (await inside.get(f"/new?from={RUN_ID}")).text
+    assert 'name="record"' in new
+    assert "record it" in new

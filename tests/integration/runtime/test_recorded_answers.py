@@ -9,13 +9,14 @@ from typing import Any
 
 import grpc
 import pytest
+from google.protobuf.json_format import MessageToDict
 from signalbox.v1 import recorded_answers_pb2, runs_pb2, runs_pb2_grpc
 
 from services.kit.models.completions import Completions, Endpoint
 from services.kit.wire.server import Registration
 from services.runtime.api.callers import Callers
 from services.runtime.api.run_servicer import RunServicer
-from services.runtime.calls.recording import RecordedModel
+from services.runtime.calls.recording import MOST_BYTES_WITH_REQUESTS, RecordedModel
 from services.runtime.engine.database import PlatformPool
 from services.runtime.engine.queries import query
 from services.runtime.engine.questions import Answer
@@ -65,6 +66,9 @@ async def heard(pool: PlatformPool, run: RunRecord) -> list[str]:
     rows, _ = await RecordedAnswers(pool).page(run.run_id, run.caller, 0)
     assert [sequence for sequence, _ in rows] == list(range(1, len(rows) + 1))
     answers = [recorded_answers_pb2.RecordedAnswer.FromString(answer) for _, answer in rows]
+    for each in answers:
+        asked = {"messages": [{"role": "user", "content": "What now?"}]} if each.source == "model" else {}
+        assert (MessageToDict(each.request), each.request_bytes) == (asked, 0)
     return [
         json.loads(each.answer)["choices"][0]["message"]["content"] if each.source == "model" else each.source
         for each in answers
@@ -121,6 +125,25 @@ async def test_a_step_takes_along_what_it_heard_and_nothing_in_vain(
     assert (done.state, done.epoch > 1) == (RunState.SUCCEEDED, True)
     # 4 is what was heard for the step that the lost claim could not take, whichever replica made the next.
     assert await heard(platform_pool, run) == ["answer 1", "answer 3", "person", "answer 5", "answer 6"]
+
+
+async def test_whoever_goes_on_with_a_run_that_recorded_much_keeps_answers_alone(
+    start_replica: StartReplica, completions: RecordedModel, platform_pool: PlatformPool
+) -> None:
+    counting = Counting()
+    counting.asks, counting.failures = {2}, {3: asking(completions)}
+    replica = await start_replica(counting)
+    run, _ = await replica.engine.create(new_run(until=3, recorded=True))
+    waiting = await until_asked(replica, run)
+    assert waiting.input_request is not None
+    large = recorded_answers_pb2.RecordedAnswer(source="model", method="chat", answer=bytes(MOST_BYTES_WITH_REQUESTS))
+    async with platform_pool.connection() as connection:
+        await connection.execute(query("put_answers"), {"run_id": run.run_id, "answers": [large.SerializeToString()]})
+    await replica.engine.answer(run.caller, Answer(run.run_id, waiting.input_request.input_request_id, "yes"))
+    assert (await ended(replica, run)).state is RunState.SUCCEEDED
+    rows, _ = await RecordedAnswers(platform_pool, most_bytes=2**30).page(run.run_id, run.caller, 0)
+    last = recorded_answers_pb2.RecordedAnswer.FromString(rows[-1][1])
+    assert (last.source, last.HasField("request"), last.request_bytes > 0) == ("model", False, True)
 
 
 async def test_a_run_that_is_not_to_be_recorded_leaves_nothing(
