@@ -110,7 +110,9 @@ def _worded_review(payload: Mapping[str, Any]) -> tuple[str, list[str]]:
 
 
 def _bounded(value: Any) -> Any:
-    payload = to_jsonable_python(value, fallback=str, serialize_unknown=True, inf_nan_mode="strings")
+    payload = to_jsonable_python(
+        value, fallback=str, serialize_unknown=True, inf_nan_mode="strings", bytes_mode="base64"
+    )
     written = json.dumps(payload, ensure_ascii=False)
     return payload if len(written) <= LONGEST_PAYLOAD else f"{written[:LONGEST_PAYLOAD]}…"
 
