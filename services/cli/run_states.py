@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 from uuid import uuid4
@@ -11,7 +12,8 @@ from google.protobuf import struct_pb2
 from rich.text import Text
 from signalbox.v1 import threads_pb2
 
-from services.cli.client import Connection, open_gateway
+from services.cli.client import Connection, GatewayClient, open_gateway
+from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
 from services.cli.invocation import As, AsJson, Roles, RunId, terminal
 from services.cli.run_names import run_id_of
@@ -20,6 +22,9 @@ from services.cli.threads import state
 from services.kit.text.printing import printable
 
 commands = typer.Typer()
+
+# What a page of a run has of its steps: each again has the messages of those before it.
+MOST_STATES, MOST_STATE_BYTES = 100, 2 * 1024 * 1024
 
 
 @commands.command("state")
@@ -76,6 +81,33 @@ async def show_state(
     else:
         terminal.out.print(state(found))
     return ExitCode.OK
+
+
+async def states_of(
+    gateway: GatewayClient, run_id: str, checkpoints: Sequence[str]
+) -> dict[str, threads_pb2.ThreadState]:
+    """Returns what steps left, by the ids of their checkpoints: the newest that a page has room for.
+
+    Raises CliError where nobody answers.
+    """
+    states: dict[str, threads_pb2.ThreadState] = {}
+    room = MOST_STATE_BYTES
+    try:
+        found = await gateway.call(gateway.threads.GetRunState, threads_pb2.GetRunStateRequest(run_id=run_id))
+        steps = {each.checkpoint_id: each.step for each in found.checkpoints}
+        kept = [each for each in dict.fromkeys(reversed(checkpoints)) if each in steps]
+        for checkpoint in kept[:MOST_STATES]:
+            asked = threads_pb2.GetRunStateRequest(run_id=run_id, step=steps[checkpoint], without_checkpoints=True)
+            state_ = (await gateway.call(gateway.threads.GetRunState, asked)).state
+            room -= state_.ByteSize()
+            if room < 0:
+                break
+            states[checkpoint] = state_
+    except CliError as error:
+        # Of another's run, of one whose state has gone, at a platform that tells none: the page does without.
+        if error.code is not ExitCode.REFUSED:
+            raise
+    return states
 
 
 async def fork(

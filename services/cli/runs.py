@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -28,6 +29,7 @@ from services.cli.invocation import (
 from services.cli.labels import WantedLabels, parse_labels
 from services.cli.output_files import check_writable, remove_older, write_text
 from services.cli.run_names import run_id_of
+from services.cli.run_states import states_of
 from services.cli.saved_filters import GIVEN, FilteringCommand, SavedFilters
 from services.cli.story import story
 from services.cli.terminal import Terminal, run_command
@@ -184,7 +186,8 @@ async def explanation_page(gateway: GatewayClient, run_id: str) -> str:
         )
     from services.console.explanation_page.page import render_page  # the templates, which nothing else here needs
 
-    return render_page(explained)
+    states = await states_of(gateway, run_id, [each.checkpoint_id for each in explained.decisions])
+    return render_page(replace(explained, states=states))
 
 
 async def cancel(connection: Connection, run_id: str, terminal: Terminal) -> ExitCode:

@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from services.console.errors import BadRequest, ConsoleError, NotFound
-from services.console.explanation_page.result import Block, Result, json_block, messages_block, messages_of
+from services.console.explanation_page.result import Result, json_block, state_blocks
 from services.console.filters import Filters
 from services.console.forms import read_form
 from services.console.gateway import Gateway
@@ -87,9 +87,6 @@ class StatePages:
     ) -> Response:
         run = (await self._gateway.call(self._gateway.runs.GetRun, runs_pb2.GetRunRequest(run_id=run_id))).run
         values = MessageToDict(found.state.values)
-        messages = messages_of(values.get("messages"))
-        others = {name: each for name, each in values.items() if name != "messages" or not messages}
-        blocks: list[Block] = [messages_block(values["messages"], messages)] if messages else []
         return page(
             "state.html.j2",
             "runs",
@@ -97,7 +94,7 @@ class StatePages:
             run=run,
             state=found.state,
             checkpoints=found.checkpoints,
-            result=Result((*blocks, json_block("State", others)), json_block("", values)),
+            result=Result(state_blocks(values), json_block("", values)),
             may_fork=run.input.WhichOneof("agent") == HOSTED,
             error=error,
             update=update,

@@ -18,11 +18,11 @@ from typing import Any
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.struct_pb2 import Struct
 from markupsafe import Markup
-from signalbox.v1 import hosted_pb2, runs_pb2
+from signalbox.v1 import hosted_pb2, runs_pb2, threads_pb2
 
 from services.console.explained import Explained
 from services.console.explanation_page.decision_data import page_data
-from services.console.explanation_page.result import result_of
+from services.console.explanation_page.result import Result, result_of, state_blocks
 from services.console.explanation_page.route_drawing import RouteDrawing, route_drawing
 from services.console.explanation_page.timeline import timeline
 from services.console.explanation_page.traffic import with_passages
@@ -130,6 +130,7 @@ def _decisions(explained: Explained) -> list[dict[str, Any]]:
             explained.told.get(decision.sequence, runs_pb2.DecisionExplanation()),
             charges.get(decision.sequence, runs_pb2.Charge()),
             caused.get(decision.sequence, []),
+            explained.states.get(decision.checkpoint_id),
         )
         for decision in explained.decisions
     ]
@@ -140,6 +141,7 @@ def _decision(
     told: runs_pb2.DecisionExplanation,
     charge: runs_pb2.Charge,
     caused: Sequence[runs_pb2.RouteStep],
+    state: threads_pb2.ThreadState | None,
 ) -> dict[str, Any]:
     return {
         "decision": decision,
@@ -149,6 +151,7 @@ def _decision(
         "charge": charge,
         "caused": caused,
         "facts": sorted(MessageToDict(decision.facts).items()),
+        "state": Result(state_blocks(MessageToDict(state.values))) if state else None,
     }
 
 

@@ -315,6 +315,15 @@ def _graph(output: hosted_pb2.GraphOutput) -> Iterator[Block]:
         yield json_block("Output", values)
 
 
+def state_blocks(values: Mapping[str, Any]) -> list[Block]:
+    """Returns a state's messages as such, and what else is in it as JSON."""
+    messages = messages_of(values.get("messages"))
+    if not messages:
+        return [json_block("State", values)]
+    others = {name: each for name, each in values.items() if name != "messages"}
+    return [messages_block(values["messages"], messages), json_block("State", others)]
+
+
 def messages_block(value: Sequence[Any], messages: Sequence[tuple[str, str]]) -> Messages:
     """Returns the messages of a value, with how many before them are not shown."""
     return Messages("Messages", messages, left_out(len(value), MOST_ITEMS, "before them"))

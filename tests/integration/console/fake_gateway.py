@@ -112,6 +112,7 @@ class FakeGateway(
         self.hosted: list[agents_pb2.Agent] = []
         self.forks: list[threads_pb2.ForkRunRequest] = []
         self.state = threads_pb2.ThreadState()
+        self.state_failure: SignalboxError | None = None
         self.heard: list[recorded_answers_pb2.RecordedAnswer] | None = []
         self.replays: list[maintenance_pb2.ReplayDecisionsRequest] = []
         self.limit_changes = [limit_change("ops@example.com")]
@@ -221,7 +222,7 @@ class FakeGateway(
     async def GetRunState(
         self, request: threads_pb2.GetRunStateRequest, context: Context
     ) -> threads_pb2.GetRunStateResponse:
-        await self._called("GetRunState", context)
+        await self._called("GetRunState", context, self.state_failure)
         checkpoints = [threads_pb2.Checkpoint(checkpoint_id=f"checkpoint-{step}", step=step) for step in range(4)]
         state = threads_pb2.ThreadState()
         state.CopyFrom(self.state)
