@@ -41,8 +41,12 @@ class Loader(yaml.SafeLoader):
 
 
 def parse_yaml(text: str, loader: type[Loader] = Loader) -> Any:
-    """Returns what a YAML document says, None where it is empty. Raises yaml.YAMLError."""
+    """Returns what a YAML document says, None where it is empty. Raises yaml.YAMLError, which says it on one line."""
     try:
         return yaml.load(text, loader)  # noqa: S506 - made of the safe one
+    except yaml.MarkedYAMLError as error:
+        place = error.problem_mark or error.context_mark
+        where = f"line {place.line + 1}, column {place.column + 1}: " if place else ""
+        raise yaml.YAMLError(f"{where}{error.problem or error.context}") from error
     except RecursionError as error:
         raise yaml.YAMLError("it is nested too deep") from error

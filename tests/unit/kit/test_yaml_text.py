@@ -29,7 +29,7 @@ from services.kit.text.yaml_text import parse_yaml
 def test_what_is_wrong_is_said_with_its_line(value: str, words: str) -> None:
     with pytest.raises(yaml.YAMLError, match=words) as refused:
         parse_yaml(f"first: 1\na: {value}\n")
-    assert "\x00" in value or "line 2" in str(refused.value)
+    assert "\x00" in value or (str(refused.value).startswith("line 2, column ") and "\n" not in str(refused.value))
 
 
 def test_what_is_nested_too_deep_is_refused() -> None:
