@@ -34,7 +34,7 @@ commands = typer.Typer()
 @commands.command("ask")
 def ask_command(
     context: typer.Context,
-    question: Annotated[str, typer.Argument(help="The question, in natural language.")],
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="The question, in natural language.")],
     subject: As = None,
     admin: Admin = False,
     roles: Roles = None,

@@ -72,8 +72,12 @@ def _worded(detail: ErrorDetail, address: str, given_s: float | None = None) -> 
         detail.code, (ExitCode.REFUSED, "look in the gateway's log, for the trace id if there is one")
     )
     message = detail.message or detail.code.name
-    for violation in detail.violations:
-        message += f"\n  {violation.field}: {violation.description}"
+    if detail.violations and all(each.field in message for each in detail.violations):
+        # Paths in a request tell nothing to who typed a command; of several rules of a field the last says most.
+        wrong = {each.field.rpartition(".")[2]: each.description for each in detail.violations}
+        message = "; ".join(f"{field.replace('_', ' ')} {description}" for field, description in wrong.items())
+    else:
+        message += "".join(f"\n  {each.field}: {each.description}" for each in detail.violations)
     if detail.retry_after_s is not None:
         hint = f"try again in {max(1, round(detail.retry_after_s))} s"
     if "active_run_id" in detail.metadata:

@@ -24,7 +24,7 @@ Preview = Annotated[bool, typer.Option("--preview", help="Only show what would b
 @commands.command("edit-graph")
 def edit_graph_command(
     context: typer.Context,
-    goal: Annotated[str, typer.Argument(help="What to change or to find, in natural language.")],
+    goal: Annotated[str, typer.Argument(metavar="GOAL", help="What to change or to find, in natural language.")],
     preview: Preview = False,
     subject: As = None,
     roles: Roles = None,
@@ -32,6 +32,8 @@ def edit_graph_command(
     timeout: Timeout = None,
 ) -> None:
     """Change or query the graph; if the run asks a question, answer it with `signalbox resume`."""
+    if not goal.strip():
+        raise typer.BadParameter("must not be blank", param_hint="GOAL")
     connection = context.obj.connection(subject, roles=roles, must_name=True)
     request = edit_request(goal, preview=preview)
     run_command(edit_graph(connection, request, terminal, as_json=as_json, timeout_s=timeout), terminal)

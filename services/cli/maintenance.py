@@ -94,7 +94,9 @@ def prove_command(
 
 @commands.command("lift")
 def lift_command(
-    folder: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Folder with a langgraph.json.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", exists=True, file_okay=False, help="Folder with a langgraph.json.")
+    ],
 ) -> None:
     """Show the path functions of hosted graphs as decision tables, or why one can't be shown as one."""
     run_command(runtime_command(LIFT, {}, terminal, "--", str(folder)), terminal)

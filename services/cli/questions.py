@@ -52,7 +52,9 @@ def waiting_command(
 def resume_command(
     context: typer.Context,
     run: RunId,
-    answer: Annotated[str, typer.Argument(help="Answer to the run's question; you are asked for it if left out.")] = "",
+    answer: Annotated[
+        str, typer.Argument(metavar="ANSWER", help="Answer to the run's question; you are asked for it if left out.")
+    ] = "",
     options: Annotated[
         list[str] | None,
         typer.Option(
@@ -80,7 +82,8 @@ def assign_command(
     context: typer.Context,
     run: RunId,
     assignee: Annotated[
-        str, typer.Argument(help="Subject of the person who may answer from now on; without one, nobody.")
+        str,
+        typer.Argument(metavar="USER", help="Subject of the person who may answer from now on; without one, nobody."),
     ] = "",
     subject: As = None,
     roles: Roles = None,

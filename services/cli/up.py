@@ -110,7 +110,9 @@ def up_command(
 @commands.command("dev")
 def dev_command(
     context: typer.Context,
-    folder: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Folder with a langgraph.json.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", exists=True, file_okay=False, help="Folder with a langgraph.json.")
+    ],
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address of the gateway.")] = "127.0.0.1:0",
     http: Http = None,
     data: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the database in this directory.")] = None,

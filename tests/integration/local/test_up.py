@@ -262,7 +262,7 @@ async def test_debug_shows_model_calls_and_messages(up: Up) -> None:
 async def test_a_bad_question_names_its_field(up: Up) -> None:
     result = await up.run("ask", "   ", "--as", "27")
     assert result.status == 2
-    assert "create.input.data_chat.question: must not be blank" in result.err
+    assert "error: question must not be blank" in result.err
 
 
 async def test_a_token_from_the_command_is_taken_by_the_gateway(up: Up) -> None:

@@ -29,12 +29,14 @@ from services.kit.errors import FieldViolation, SignalboxError, to_status
 ADDRESS = "127.0.0.1:4000"
 
 
-def rpc_error(code: grpc.StatusCode, reason: str = "", **details: object) -> grpc.aio.AioRpcError:
+def rpc_error(
+    code: grpc.StatusCode, reason: str = "", said: str = "what happened", **details: object
+) -> grpc.aio.AioRpcError:
     """An error as a servicer sends it, or as gRPC itself makes it when there is no reason."""
     if not reason:
         return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(), "failed to connect")
     leaf = type("Leaf", (SignalboxError,), {"reason": reason, "code": code})
-    status = rpc_status.to_status(to_status(leaf("what happened", **details)))
+    status = rpc_status.to_status(to_status(leaf(said, **details)))
     metadata = grpc.aio.Metadata(*status.trailing_metadata)
     return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), metadata, status.details)
 
@@ -109,6 +111,14 @@ def test_every_wrong_field_is_named() -> None:
     assert worded.code == ExitCode.USAGE
     assert "input.data_chat.question: must not be blank" in worded.message
     assert "thread_id: bad" in worded.message
+
+
+def test_what_is_wrong_with_fields_that_a_message_only_names_is_said_in_its_place() -> None:
+    field = "create.input.data_chat.question"
+    violations = [FieldViolation(field, "must be at least 1 characters"), FieldViolation(field, "must not be blank")]
+    message = f"the request breaks the rules of signalbox.v1.ExecuteRunRequest: {field}"
+    raised = rpc_error(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_REQUEST", said=message, violations=violations)
+    assert from_rpc(raised, ADDRESS).message == "question must not be blank (INVALID_REQUEST)"
 
 
 @pytest.fixture
@@ -291,6 +301,7 @@ def run_cli(runtime_dir: Path, *arguments: str | bytes) -> subprocess.CompletedP
     [
         (("runs", "--state", "done"), "'done' is not a state"),
         (("ask",), "Missing argument"),
+        (("edit-graph", " "), "must not be blank"),
         (("ask", "x", "--timeout", "0"), "--timeout"),
         (("sql-policy", "plan", "--policy", "/no/such/file"), "does not exist"),
         (("sing",), "No such command"),
