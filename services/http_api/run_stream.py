@@ -33,8 +33,6 @@ from services.kit.wire.event_kinds import DECISION, NODE_COMPLETED, RUN_ENDED, S
 METADATA, ERROR, END = "metadata", "error", "end"
 CANCEL_ON_DISCONNECT: Final = "cancel_on_disconnect"
 CANCELS: Final = f"{CANCEL_ON_DISCONNECT}=true"
-# Steps that are told of those that a reader has missed.
-MOST_MISSED_STEPS: Final = 100
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 2.0
 # Messages under way that the id of an event speaks of.
 MOST_UNDER_WAY: Final = 8
@@ -289,7 +287,7 @@ class RunStream:
             return
         if not any(map(self._has, (VALUES, UPDATES, MESSAGES))):
             return
-        for state in await self._new_states():
+        async for state in self._new_states():
             before, self._before = self._before, state
             # Whoever goes on behind one of these hears no more of this step: the last of them is all of it.
             parts = list(self._of_step(before, state))
@@ -322,24 +320,25 @@ class RunStream:
             found.append(Part(VALUES, self._shown(values)))
         return found
 
-    async def _new_states(self) -> list[threads_pb2.ThreadState]:
-        """Returns the states of steps that the reader has not heard of, oldest first."""
+    async def _new_states(self) -> AsyncIterator[threads_pb2.ThreadState]:
+        """Yields the states of steps that the reader has not heard of, oldest first, each read when it is told."""
         heard = self._position.step
         try:
             response = await self._state(listing=self._before is None)
         except NotFound:
-            return []
+            return
         latest = response.state
         last = latest.checkpoint.step
         if last <= heard:
-            return []
+            return
         # One after the other, but for a reader that comes, or comes back: a run of a thread goes on counting steps.
         steps = [each.step for each in response.checkpoints] or list(range(heard + 1, last))
         if self._before is None and heard in steps:
             self._before = await self._state_if_there(heard)
-        missed = [step for step in steps if heard < step < last][-MOST_MISSED_STEPS:]
-        found = [each for step in missed if (each := await self._state_if_there(step)) is not None]
-        return [*found, latest]
+        for step in steps:
+            if heard < step < last and (state := await self._state_if_there(step)) is not None:
+                yield state
+        yield latest
 
     async def _state_if_there(self, step: int) -> threads_pb2.ThreadState | None:
         try:

@@ -207,3 +207,28 @@ async def test_a_change_of_a_state_is_waited_for_at_another_gateway(monkeypatch:
     late.stubs.call_timeout_s = 0.1
     with pytest.raises(TooLate, match="goes on by itself"):
         await run_stream.ended(late, "r")
+
+
+@pytest.mark.parametrize("heard", [-2, 10])
+async def test_a_reader_that_comes_late_is_told_every_step(heard: int) -> None:
+    latest = 250
+
+    def state(request: threads_pb2.GetRunStateRequest) -> threads_pb2.GetRunStateResponse:
+        step = request.step if request.HasField("step") else latest
+        found = threads_pb2.ThreadState(checkpoint=threads_pb2.Checkpoint(step=step), next_nodes=["count"])
+        found.values["count"] = step
+        listed = (
+            [] if request.without_checkpoints else [threads_pb2.Checkpoint(step=each) for each in range(latest + 1)]
+        )
+        return threads_pb2.GetRunStateResponse(state=found, checkpoints=listed)
+
+    step_ended = runs_pb2.RunEvent(sequence=500, node_completed=runs_pb2.NodeCompleted(node="count"))
+    over = runs_pb2.RunEvent(sequence=501, run_ended=runs_pb2.RunEnded(run=runs_pb2.Run()))
+    caller = FakeCaller([step_ended, over])
+    caller.stubs.threads.GetRunState = state
+    found = await told(stream(caller, UPDATES, VALUES, position=Position(20, heard)))
+    steps = list(range(max(heard + 1, 0), latest + 1))
+    assert [part.data["count"] for part in found if part.event == VALUES] == steps
+    # Each is told as the change of its own step, too.
+    changes = [part.data for part in found if part.event == UPDATES]
+    assert changes == [{"count": {"count": step}} for step in steps if step > 0]
