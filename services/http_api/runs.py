@@ -284,7 +284,7 @@ class RunRoutes:
         place = place_of(body.from_checkpoint) if body.from_checkpoint else head
         if body.input is not None and place == head and not body.ends:
             return None
-        if place is not None and not any(run.run_id == place.run_id and run.agent == assistant.name for run in runs):
+        if place is not None and not await states.has_run(place.run_id, runs, assistant.name):
             raise NotFound(f"thread {thread_id!r} has no such checkpoint of {assistant.name}")
         body.check_fork(thread_id)
         fork = await fork_of(states, place)

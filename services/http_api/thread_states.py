@@ -5,8 +5,10 @@ A checkpoint's id names the run that it is of, too: so it is found at once, and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -17,6 +19,7 @@ from services.http_api.errors import Conflict, Invalid, NotAllowed, NotFound
 from services.http_api.gateway import Caller
 from services.http_api.interrupts import interrupts_of
 from services.http_api.json_bodies import json_of
+from services.kit.wire.pages import pages
 
 MOST_STATES: Final = 100
 SEPARATOR: Final = ":"
@@ -72,6 +75,26 @@ class ThreadStates:
         except NotFound:
             return []
 
+    async def has_run(self, run_id: str, runs: Sequence[runs_pb2.Run], agent: str = "") -> bool:
+        """Whether a run is of the thread, and of an agent where one is named; `runs` are the latest."""
+        found = next((run for run in runs if run.run_id == run_id), None)
+        if found is None:
+            request = runs_pb2.GetRunRequest(run_id=run_id)
+            try:
+                found = (await self._caller.call(self._caller.stubs.runs.GetRun, request)).run
+            except (NotFound, Invalid):
+                return False
+            if found.thread_id != self._thread_id:
+                return False
+        return agent in ("", found.agent)
+
+    async def _every_run(self) -> AsyncGenerator[runs_pb2.Run, None]:
+        """Yields all runs, newest first, page by page."""
+        request = runs_pb2.ListRunsRequest(thread_id=self._thread_id, subject=self._caller.subject)
+        async for page in pages(partial(self._caller.call, self._caller.stubs.runs.ListRuns), request, "runs"):
+            for run in page.runs:
+                yield run
+
     async def head(self, runs: Sequence[runs_pb2.Run] | None = None) -> dict[str, Any]:
         """Returns the state that the next run begins with; one without values before the first step of all."""
         found = await self.history(1, runs=runs)
@@ -107,13 +130,26 @@ class ThreadStates:
         only: tuple[str, int] | None = None,
         runs: Sequence[runs_pb2.Run] | None = None,
     ) -> list[dict[str, Any]]:
-        """Returns states, newest first: those before one, or only that of a step of a run."""
+        """Returns states, newest first: those before one, or only that of a step of a run; of all runs or of these."""
+        if runs is None:
+            async with aclosing(self._every_run()) as every_run:
+                return await self._history(every_run, limit, before, only)
+        return await self._history(_each(runs), limit, before, only)
+
+    async def _history(
+        self, runs: AsyncIterator[runs_pb2.Run], limit: int, before: Place | None, only: tuple[str, int] | None
+    ) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
         orphans: dict[str, dict[str, Any]] = {}
         is_skipped = before is not None
-        for run in runs if runs is not None else await self.runs():
+        # Where one run is meant, those after it are not looked at.
+        meant = before.run_id if before else only[0] if only else None
+        async for run in runs:
             if len(found) >= limit and not orphans:
                 break
+            if meant and run.run_id != meant:
+                continue
+            meant = None
             if (left := await self._left(run)) is None:
                 continue
             if orphan := orphans.pop(run.agent, None):
@@ -195,6 +231,11 @@ class ThreadStates:
             "tasks": [],
             "interrupts": [],
         }
+
+
+async def _each(runs: Sequence[runs_pb2.Run]) -> AsyncIterator[runs_pb2.Run]:
+    for run in runs:
+        yield run
 
 
 def _made_of(run: runs_pb2.Run) -> Place | None:

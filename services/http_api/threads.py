@@ -285,7 +285,7 @@ class ThreadRoutes:
         runs = await states.runs()
         given = (body.checkpoint.checkpoint_id if body.checkpoint else "") or body.checkpoint_id
         fork = await fork_of(states, place_of(given) if given else await states.head_place(runs))
-        if not any(run.run_id == fork.run_id for run in runs):
+        if not await states.has_run(fork.run_id, runs):
             raise NotFound("the thread has no such checkpoint")
         fork.only_state, fork.as_node, fork.request_id = True, body.as_node, key_of(request)
         if body.values is not None:

@@ -17,16 +17,32 @@ NAMES = ("newest", "middle", "oldest")
 class FakeCaller:
     """A gateway with a thread of three runs of one step; what the states of some are instead, it is told."""
 
-    def __init__(self, **instead: Exception) -> None:
+    subject = "ana"
+
+    def __init__(self, *names: str, **instead: Exception) -> None:
         self.asked: list[str] = []
+        self._names = names or NAMES
         self._instead = instead
-        self.stubs = SimpleNamespace(threads=SimpleNamespace(GetThread=self._thread, GetRunState=self._state))
+        self.stubs = SimpleNamespace(
+            threads=SimpleNamespace(GetRunState=self._state),
+            runs=SimpleNamespace(ListRuns=self._page, GetRun=self._run),
+        )
 
     async def call(self, method: Any, request: Any) -> Any:
         return method(request)
 
-    def _thread(self, _request: Any) -> threads_pb2.GetThreadResponse:
-        return threads_pb2.GetThreadResponse(runs=[runs_pb2.Run(run_id=name, agent="talk") for name in NAMES])
+    def _page(self, request: runs_pb2.ListRunsRequest) -> runs_pb2.ListRunsResponse:
+        assert (request.thread_id, request.subject) == ("t", "ana")
+        begun = int(request.page_token or 0)
+        found = [runs_pb2.Run(run_id=name, agent="talk") for name in self._names[begun : begun + 100]]
+        following = begun + 100 if begun + 100 < len(self._names) else ""
+        return runs_pb2.ListRunsResponse(runs=found, next_page_token=str(following))
+
+    def _run(self, request: runs_pb2.GetRunRequest) -> runs_pb2.GetRunResponse:
+        if request.run_id not in self._names:
+            raise NotFound("no such run")
+        thread = "other" if request.run_id == "elsewhere" else "t"
+        return runs_pb2.GetRunResponse(run=runs_pb2.Run(run_id=request.run_id, agent="talk", thread_id=thread))
 
     def _state(self, request: threads_pb2.GetRunStateRequest) -> threads_pb2.GetRunStateResponse:
         self.asked.append(request.run_id)
@@ -57,3 +73,26 @@ async def test_no_run_is_looked_at_behind_the_state_that_is_asked_for() -> None:
     assert "oldest" not in caller.asked
     with pytest.raises(NotFound):
         await states(caller).at(Place("middle", "c"))
+
+
+async def test_states_of_the_first_of_many_runs_are_there() -> None:
+    names = [f"run {number}" for number in range(250, 0, -1)]
+    of_many = states(FakeCaller(*names))
+    assert len(await of_many.history(1000)) == 500
+    caller = FakeCaller(*names)
+    found = await states(caller).at(Place("run 1", "a"))
+    assert (found["values"], found["metadata"]["run_id"]) == ({"of": "run 1"}, "run 1")
+    # Nor are the runs after it looked at.
+    assert set(caller.asked) == {"run 1"}
+    before = await of_many.history(10, before=Place("run 2", "b"))
+    assert [each["metadata"]["run_id"] for each in before] == ["run 2", "run 1", "run 1"]
+
+
+async def test_a_run_is_of_its_thread_however_many_came_after_it() -> None:
+    of_thread = states(FakeCaller("newest", "first", "elsewhere"))
+    latest = [runs_pb2.Run(run_id="newest", agent="talk", thread_id="t")]
+    assert await of_thread.has_run("newest", latest)
+    assert await of_thread.has_run("first", latest, "talk")
+    assert not await of_thread.has_run("first", latest, "other")
+    assert not await of_thread.has_run("elsewhere", latest)
+    assert not await of_thread.has_run("none", latest)
