@@ -70,13 +70,14 @@ from services.runtime.errors import ClaimLost, ConfigTooLate, DatabaseAway, Fork
 from services.runtime.hosted.adapter import reason_of
 from services.runtime.hosted.endings import BUDGET_EXHAUSTED, failure_of
 from services.runtime.hosted.graph import check_update
-from services.runtime.hosted.interrupts import question_of, resumption_of
+from services.runtime.hosted.interrupts import TooMuchAskedError, question_of, resumption_of
 from services.runtime.hosted.node_results import answer_of_failure, answer_of_state
 from services.runtime.hosted.screening import InputNotAdmitted, admission_router
 from services.runtime.hosted.session import HostedSession
 from services.runtime.hosted.store import NodeStore
 from services.runtime.metrics import CLAIMS_LOST, QUESTIONS_ESCALATED, RUNS_GIVEN_BACK, WAITS
 from services.runtime.routing.asking import expired
+from services.runtime.routing.graph import NODE_FAILED
 from services.runtime.routing.recorder import LeadingDecision, StepRecord
 from services.runtime.routing.run_context import RunContext
 from services.runtime.routing.shadow import Shadow
@@ -482,7 +483,11 @@ class Execution:
         if self.session is None:
             input_request_id, value = interrupts[0].id, interrupts[0].value
         else:
-            input_request_id, value = question_of(interrupts)
+            try:
+                input_request_id, value = question_of(interrupts)
+            except TooMuchAskedError as error:
+                await self._end(Ending(RunState.FAILED, None, NODE_FAILED, presentable(str(error))))
+                return
         lifetime = timedelta(seconds=value["expires_in_s"]) if "expires_in_s" in value else QUESTION_LIFETIME
         said = presentable_parts({name: part for name, part in value.items() if part is not None}, LONGEST_QUESTION)
         asked = InputRequest(

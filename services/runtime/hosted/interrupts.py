@@ -23,6 +23,10 @@ from services.runtime.errors import InvalidAnswer
 
 INTERRUPTS: Final = "interrupts"
 LONGEST_PAYLOAD: Final = 200_000
+# Of all that is asked at once, as JSON: a run that asks it is told in one message, where small numbers take more room.
+MOST_ASKED_BYTES: Final = 500_000
+# More than these are told in the details alone.
+MOST_WORDED: Final = 20
 LONGEST_ANSWERS: Final = 200_000
 _MOST_VIOLATIONS: Final = 20
 _LONGEST: Final = 300
@@ -31,23 +35,31 @@ _SAME_OF_ALL: Final = ("approve", "reject")
 _MESSAGE: Final = {"type": "string"}
 
 
+class TooMuchAskedError(ValueError):
+    """What a step asks is more than its run can be told with."""
+
+
 def question_of(interrupts: Sequence[Interrupt]) -> tuple[str, dict[str, Any]]:
     """Returns the id and the parts of the question that interrupts ask.
 
     A payload that words a `question` is asked by that, with its `options`, and a review of actions by their
-    descriptions; any other is shown as JSON.
+    descriptions; any other is shown as JSON. Of many payloads that are long together, each is cut to its share. Raises
+    TooMuchAskedError.
     """
-    asked = [
-        {"id": each.id, "payload": _bounded(each.value), "schema": _schema_of(each)}
-        for each in sorted(interrupts, key=lambda each: each.id)
-    ]
+    asked = _asked(interrupts, LONGEST_PAYLOAD)
+    if _bytes_of(asked) > MOST_ASKED_BYTES:
+        asked = _asked(interrupts, min(LONGEST_PAYLOAD, MOST_ASKED_BYTES // 2 // len(interrupts)))
+    if (size_bytes := _bytes_of(asked)) > MOST_ASKED_BYTES:
+        said = f"{len(asked):,} questions with the schemas of their answers take {size_bytes:,} bytes"
+        raise TooMuchAskedError(f"{said}, and at most {MOST_ASKED_BYTES:,} can be asked at once; ask fewer")
     if len(asked) == 1:
         [only] = asked
         question, options = _worded(only["payload"])
         return only["id"], {"question": question, "options": options, "any_text": True, "detail": {INTERRUPTS: asked}}
-    said = "\n\n".join(f"{each['id']}:\n{_worded(each['payload'])[0]}" for each in asked)
+    said = "\n\n".join(f"{each['id']}:\n{_worded(each['payload'])[0]}" for each in asked[:MOST_WORDED])
+    more = f"\n\nand {len(asked) - MOST_WORDED} more" if len(asked) > MOST_WORDED else ""
     question_id = hashlib.sha256("|".join(each["id"] for each in asked).encode()).hexdigest()[:32]
-    question = f"{len(asked)} questions, each to be answered by its id:\n\n{said}"
+    question = f"{len(asked)} questions, each to be answered by its id:\n\n{said}{more}"
     return question_id, {"question": question, "any_text": True, "detail": {INTERRUPTS: asked}}
 
 
@@ -109,12 +121,23 @@ def _worded_review(payload: Mapping[str, Any]) -> tuple[str, list[str]]:
     return "\n\n".join(words), [json.dumps({"decisions": [{"type": kind}] * len(actions)}) for kind in kinds]
 
 
-def _bounded(value: Any) -> Any:
+def _asked(interrupts: Sequence[Interrupt], longest: int) -> list[dict[str, Any]]:
+    return [
+        {"id": each.id, "payload": _bounded(each.value, longest), "schema": _schema_of(each)}
+        for each in sorted(interrupts, key=lambda each: each.id)
+    ]
+
+
+def _bytes_of(asked: Sequence[Mapping[str, Any]]) -> int:
+    return len(json.dumps(asked, ensure_ascii=False, default=str).encode(errors="replace"))
+
+
+def _bounded(value: Any, longest: int) -> Any:
     payload = to_jsonable_python(
         value, fallback=str, serialize_unknown=True, inf_nan_mode="strings", bytes_mode="base64"
     )
     written = json.dumps(payload, ensure_ascii=False)
-    return payload if len(written) <= LONGEST_PAYLOAD else f"{written[:LONGEST_PAYLOAD]}…"
+    return payload if len(written) <= longest else f"{written[:longest]}…"
 
 
 def _schema_of(interrupt: Interrupt) -> dict[str, Any] | None:

@@ -28,6 +28,7 @@ from pydantic import BaseModel, Field, field_validator
 
 from services.kit.errors import InvalidRequest
 from services.kit.identity.caller import Caller
+from services.runtime.api.wire import run_proto
 from services.runtime.engine.compatibility import problems_of_run
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.ledger import Ledger
@@ -229,6 +230,35 @@ async def test_questions_of_one_step_are_answered_one_by_one(replica: HostedRepl
         await replica.answer(first, answers={asked_by(first)["Left?"]: "late"})
     run = await replica.answer(second, "a")
     assert output_of(run)["answers"] == ["left a", "right {'said': ['b', 2]}", "both"]
+
+
+async def test_all_that_is_asked_at_once_can_be_read_and_answered(platform_dsn: str) -> None:
+    def ask(state: Answers) -> dict[str, Any]:
+        number = state["answers"]
+        return {"answers": [interrupt({"number": number, "digits": [number] * 40_000})]}
+
+    builder = StateGraph(Answers).add_node("ask", ask)
+    builder.add_conditional_edges(START, lambda state: [Send("ask", {"answers": each}) for each in state["answers"]])
+    async with hosted_replica(platform_dsn, loaded("census", builder)) as replica:
+        run = await replica.run("census", {"answers": list(range(1, 61))})
+        assert run.input_request is not None, run.error
+        assert run_proto(run).ByteSize() < 4 * 2**20
+        assert len(run.input_request.question) < 10_000 + 1
+        ids = [each["id"] for each in run.input_request.interrupts]
+        assert len(ids) == 60
+        run = await replica.answer(run, answers=dict.fromkeys(ids, "yes"))
+        assert (run.state, output_of(run)["answers"][60:]) == (RunState.SUCCEEDED, ["yes"] * 60), run.error
+
+
+async def test_a_run_that_asks_more_than_can_be_told_ends_with_why(platform_dsn: str) -> None:
+    schema = {"enum": ["é" * 400_000]}
+    builder = StateGraph(Answers)
+    builder.add_node("ask", lambda state: {"answers": [interrupt(state, response_schema=schema)]})
+    builder.add_edge(START, "ask")
+    async with hosted_replica(platform_dsn, loaded("endless", builder)) as replica:
+        run = await replica.run("endless", {"answers": []})
+        assert (run.state, run.stop_reason) == (RunState.FAILED, "node_failed")
+        assert "at most 500,000 can be asked at once; ask fewer" in run.error
 
 
 async def test_an_answer_is_held_to_the_schema_of_its_question(platform_dsn: str) -> None:
