@@ -130,7 +130,7 @@ async def _judge(
     if material.earlier and missing:
         rules = await graph_version(connection, "sast_investigation")
         settled |= await carried_outcomes(missing, material.earlier, material.source, rules)
-    truth = match_truth(material.truth, located).labels if material.truth is not None else {}
+    truth = match_truth(material.truth, located, results).labels if material.truth is not None else {}
     source = sast_pb2.CodeSource(repository=material.source.repository, commit=material.source.commit)
     outcomes |= await investigate_batch(
         connection, located, source, wanted.policy, terminal, settled=settled, truth=truth
@@ -148,7 +148,8 @@ def _sum_up(material: _Material, outcomes: dict[str, Outcome]) -> Summary:
     )
     scores = None
     if material.truth is not None:
-        truth = match_truth(material.truth, [each.finding for each in judged])
+        places = {result.fingerprint: result.result for result in material.findings}
+        truth = match_truth(material.truth, [each.finding for each in judged], places)
         scores = scores_of(judged, truth)
     return Summary(
         repository=material.source.repository,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -41,14 +41,9 @@ class TruthEntry(BaseModel):
         """The finding, in words."""
         return self.fingerprint or f"{self.rule} {self.file}:{self.line}"
 
-    def matches(self, finding: sast_pb2.Finding) -> bool:
-        """Whether the entry is about a finding."""
-        if self.fingerprint:
-            return self.fingerprint == finding.fingerprint
-        location = finding.location
-        last_line = max(location.first_line, location.last_line)
-        inside = location.first_line <= self.line <= last_line
-        return (self.rule, self.file) == (finding.rule_id, location.file) and inside
+    def holds(self, location: sast_pb2.CodeLocation) -> bool:
+        """Whether the entry's line is one of a place."""
+        return location.first_line <= self.line <= max(location.first_line, location.last_line)
 
 
 class TruthList(RootModel[tuple[TruthEntry, ...]]):
@@ -75,19 +70,29 @@ def read_truth(path: Path) -> tuple[TruthEntry, ...]:
     return check(filled, TruthList, str(path)).root
 
 
-def match_truth(entries: Iterable[TruthEntry], findings: Iterable[sast_pb2.Finding]) -> Truth:
-    """Pairs entries with findings. Raises BadFile when two entries contradict each other."""
+def match_truth(
+    entries: Sequence[TruthEntry], findings: Iterable[sast_pb2.Finding], results: Mapping[str, str] | None = None
+) -> Truth:
+    """Pairs entries with findings. results: the result that a finding is a place of.
+
+    An entry about a result is about each of its places that has none of its own. Raises BadFile when two entries
+    contradict each other.
+    """
     by_place: dict[tuple[str, str], list[sast_pb2.Finding]] = {}
-    by_fingerprint = {}
+    by_fingerprint: dict[str, list[str]] = {}
+    named = {entry.fingerprint for entry in entries}
     for finding in findings:
-        by_fingerprint[finding.fingerprint] = finding
+        own, result = finding.fingerprint, (results or {}).get(finding.fingerprint, "")
+        by_fingerprint.setdefault(own if own in named or not result else result, []).append(own)
         by_place.setdefault((finding.rule_id, finding.location.file), []).append(finding)
     labels: dict[str, bool] = {}
     unmatched = []
     for entry in entries:
-        near = [by_fingerprint[entry.fingerprint]] if entry.fingerprint in by_fingerprint else []
-        near = near or by_place.get((entry.rule, entry.file), [])
-        matching = [finding.fingerprint for finding in near if entry.matches(finding)]
+        if entry.fingerprint:
+            matching = by_fingerprint.get(entry.fingerprint, [])
+        else:
+            near = by_place.get((entry.rule, entry.file), [])
+            matching = [finding.fingerprint for finding in near if entry.holds(finding.location)]
         if not matching:
             unmatched.append(entry.name)
         for fingerprint in matching:

@@ -54,6 +54,17 @@ def test_files(tmp_path: Path, name: str, text: str) -> None:
     assert len(truth.unmatched) == 1
 
 
+def test_a_decision_about_a_result_is_true_of_each_of_its_places(tmp_path: Path) -> None:
+    decisions = (
+        "- {fingerprint: r1, is_vulnerable: false, reason: constant}\n"
+        "- {fingerprint: r1-3, is_vulnerable: true, reason: not this}"
+    )
+    findings = [finding("r1", 1), finding("r1-2", 2), finding("r1-3", 3), finding("r2", 4), finding("r2-2", 5)]
+    results = {each.fingerprint: each.fingerprint.partition("-")[0] for each in findings}
+    truth = match_truth(read_truth(write(tmp_path, "decisions.yaml", decisions)), findings, results)
+    assert (truth.labels, truth.unmatched) == ({"r1": False, "r1-2": False, "r1-3": True}, ())
+
+
 BAD: list[tuple[str, str]] = [
     ("truth.csv", "fingerprint,is_vulnerable\nf1,maybe\n"),
     ("truth.csv", "fingerprint,is_vulnerable\nf1,\n"),
