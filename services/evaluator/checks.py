@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Set
 
-from services.evaluator.bank import NO_DEFINITION, CodeBank, SourceFile
+from services.evaluator.bank import NO_DEFINITION, CodeBank, SourceFile, normal_path
 from services.evaluator.citations import Problem, Reason, check_citation
 from services.evaluator.code_lines import UNSURE_KIND
 from services.evaluator.connections import Connections
@@ -21,12 +22,12 @@ def check_draft(draft: Draft, finding: Finding, bank: CodeBank) -> list[Problem]
     problems = _check_whole(draft, finding, bank) if settled else []
     connections = Connections(bank, finding.places)
     cited: set[int] = set()
-    beside = False
+    beside: set[tuple[str, int]] = set()
     for index, evidence in enumerate(draft.evidence):
         citation = check_citation(index, evidence, finding, bank)
         flagged = finding.flagged_lines(evidence.file)
         cited |= citation.covers & flagged
-        beside = beside or bool(citation.covers - flagged)
+        beside |= {(normal_path(evidence.file), number) for number in citation.covers - flagged}
         problem = citation.problem
         if problem is None and not connections.reach(evidence.span):
             problem = Problem(
@@ -41,8 +42,8 @@ def check_draft(draft: Draft, finding: Finding, bank: CodeBank) -> list[Problem]
     if settled and draft.evidence and not cited and _flags_code(finding, bank):
         message = f"No claim quotes the flagged code, {_shown(finding)}: a verdict is about that line before all."
         problems.append(Problem(WHOLE_DRAFT, Reason.FLAGGED_NOT_CITED, message))
-    if draft.verdict is Verdict.FALSE_POSITIVE and cited and not beside:
-        problems += _check_supply(finding, bank)
+    if draft.verdict is Verdict.FALSE_POSITIVE and cited:
+        problems += _check_supply(finding, bank, beside)
     for found in problems:
         PROBLEMS.labels(found.reason).inc()
     CHECK_DURATION.observe(time.perf_counter() - start)
@@ -61,29 +62,73 @@ def _check_whole(draft: Draft, finding: Finding, bank: CodeBank) -> list[Problem
     return problems
 
 
-def _check_supply(finding: Finding, bank: CodeBank) -> list[Problem]:
-    """Finds that the values of the flagged lines come from lines that nobody cites, where those were read."""
+def _check_supply(finding: Finding, bank: CodeBank, beside: Set[tuple[str, int]]) -> list[Problem]:
+    """Finds that the values of the flagged lines come from lines that were read, and no line cited bears on them.
+
+    What is cited of another definition does: it is connected, and is involved.
+    """
     file = bank.file(finding.location.file)
     if file is None:
         return []
-    flagged = finding.flagged_lines(file.path)
-    names = frozenset[str]().union(*(file.lines[number].names for number in flagged if number in file.lines))
-    first, last = file.definition_around(min(flagged))
-    supplying = [
-        number
-        for number, line in sorted(file.lines.items())
-        if number not in flagged
-        and (number == first or line.sets & names)
-        and line.names & names
-        and (first <= number <= last or file.definition_around(number) == NO_DEFINITION)
-    ]
-    if not supplying:
+    flow = _Flow(file, finding.flagged_lines(file.path))
+    if not flow.supplying or any(path != file.path or flow.is_borne_on_by(number) for path, number in beside):
         return []
     message = (
         f"{_shown(finding)} shows what is flagged, and not why it is harmless: cite the line that supplies or stops "
-        f"its value, such as {file.path}:{supplying[-1]}."
+        f"its value, such as {file.path}:{flow.supplying[-1]}."
     )
     return [Problem(WHOLE_DRAFT, Reason.SUPPLY_NOT_CITED, message)]
+
+
+class _Flow:
+    """Where the values of the flagged lines come from, by the names that lines hold and set.
+
+    supplying: the lines of the definition around, or of the module, that give a name of the flagged lines its value.
+    """
+
+    def __init__(self, file: SourceFile, flagged: frozenset[int]) -> None:
+        self._file = file
+        self._around = file.definition_around(min(flagged))
+        self._lines = {number: line for number, line in sorted(file.lines.items()) if self._is_in_reach(number)}
+        read = [file.lines[number] for number in flagged if number in file.lines]
+        names = frozenset[str]().union(*(line.names for line in read))
+        # What keeps it from running need hold no name: `if False`.
+        self._never_runs = any(line.never_runs for line in read)
+        first = self._around[0]
+        self.supplying = [
+            number
+            for number, line in self._lines.items()
+            if number not in flagged and line.names & names and (number == first or line.sets & names)
+        ]
+        self._values = self._values_of(names)
+
+    def is_borne_on_by(self, number: int) -> bool:
+        """Tells whether a line sets, takes or tests what the flagged lines use, or is of another definition."""
+        if self._never_runs or number not in self._lines:
+            return True
+        return not self._lines[number].names.isdisjoint(self._values)
+
+    def _is_in_reach(self, number: int) -> bool:
+        """Tells whether a line is of the module, or of a definition around the flagged lines and of no inner one."""
+        first, last = self._file.definition_around(number)
+        return (first, last) == NO_DEFINITION or first <= self._around[0] <= self._around[1] <= last
+
+    def _values_of(self, names: frozenset[str]) -> frozenset[str]:
+        """Returns the names that the flagged lines use, and those that their values are made of or tested by."""
+        given = self._lines[self._around[0]].names if self._around[0] in self._lines else frozenset[str]()
+        given |= frozenset[str]().union(*(line.sets for line in self._lines.values()))
+        # What a module's line names and sets not is an import, and what is defined is called: neither is a value.
+        lent = {name for name, _ in self._file.definitions.values()}
+        for number, line in self._lines.items():
+            if not line.sets and self._file.definition_around(number) == NO_DEFINITION:
+                lent |= line.names
+        values, grown = frozenset[str](), names - (lent - given)
+        while grown > values:
+            values = grown
+            for line in self._lines.values():
+                if line.sets & values or (not line.sets and line.names & values):
+                    grown |= line.names - (lent - given)
+        return values
 
 
 def _unread(finding: Finding, file: SourceFile) -> list[int]:

@@ -254,8 +254,47 @@ def test_what_is_called_harmless_is_cited_where_its_value_comes_from(text: str, 
         return [problem.reason for problem in check_draft(draft(*quoted, verdict=verdict), place, given)]
 
     assert reasons(flagged) == ([Reason.SUPPLY_NOT_CITED] if elsewhere else [])
-    assert reasons(flagged, flagged - 1) == [] or not elsewhere
+    assert reasons(flagged, flagged - 1) == []
     assert reasons(flagged, verdict=Verdict.TRUE_POSITIVE) == []
+
+
+BESIDE: list[tuple[str, str, int, list[int]]] = [
+    (
+        "of a function",
+        "import os\nDIRECTORY = '/srv'\nOTHER = 4\n\n\ndef f(name, colour):\n    x = 3\n    log('start')\n"
+        "    path = os.path.join(DIRECTORY, name)\n    if path in KNOWN:\n        os.system(path)\n    return x\n\n\n"
+        "KNOWN = {'a'}\n\n\ndef g(form):\n    f(form.name, 'red')\n",
+        11,
+        [2, 6, 9, 10, 15, 18, 19],
+    ),
+    ("of a module", "import os\nNAME = 'x'\nOTHER = 4\nprint('hello')\nif NAME:\n    os.system(NAME)\n", 6, [2, 5]),
+    (
+        "of a loop",
+        "from m import run\n\n\ndef f(names):\n    done = 0\n    for name in names:\n        run(name, names)\n"
+        "        done += 1\n    return done\n",
+        7,
+        [4, 6],
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "flagged", "enough"), [case[1:] for case in BESIDE], ids=[case[0] for case in BESIDE])
+def test_a_line_cited_beside_the_flagged_one_bears_on_its_value(text: str, flagged: int, enough: list[int]) -> None:
+    given, place = bank(fragment("app.py", text)), finding(Span("app.py", flagged, flagged))
+    lines = [number for number, line in enumerate(text.splitlines(), 1) if line and number != flagged]
+    found = {
+        line: {
+            problem.reason
+            for problem in check_draft(
+                draft(*(evidence(at, quote=text.split("\n")[at - 1]) for at in (line, flagged)),
+                      verdict=Verdict.FALSE_POSITIVE),
+                place,
+                given,
+            )
+        }
+        for line in lines
+    }  # fmt: skip
+    assert [line for line in lines if Reason.SUPPLY_NOT_CITED not in found[line]] == enough
 
 
 def test_a_range_has_the_size_of_a_screen() -> None:
