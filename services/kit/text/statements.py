@@ -3,7 +3,8 @@
 It holds whatever wrote the words, and asks no model. What may be stated is what stands in the material: as it stands
 there, rounded, as a percentage, in words, in another customary form; or how many of something there are. A sum or a
 difference is neither. Names are known by capitals, digits, quotes and tables; in German, where all nouns have
-capitals, those without digits, quotes or a table are not known for names.
+capitals, those without digits, quotes or a table are not known for names. In every language and case those are that
+stand in a list with a name of the material, or in the place of one.
 """
 
 from __future__ import annotations
@@ -94,6 +95,24 @@ _POSSESSIVE: Final = r"['\u2019]s?$"
 # What follows a name with which a sentence begins, and an ordinary word less often.
 _SAYS: Final = re.compile(r"[*_]*(?:['\u2019]s)? (?:is|has|was|had|owns|are|have|were|holds|leads|tiene|es|fue|son)\b")
 _DIGIT: Final = re.compile(r"\d")
+# What is joined to a name of the material in a list is a name too, and so is what stands in the place of one.
+_JOINT: Final = re.compile(r"[*_`]*(?P<and>,?\s+(?:and|or|und|oder|sowie|y|e|o|u|et)\s+|\s*,\s*)[*_`]*")
+_ENDS: Final = re.compile(r"[*_`]*(?:\s*(?:[.!?;:,)\n]|$)|\s+(?:and|or|und|oder|sowie|y|et)\s)")
+_STANDS_FOR: Final = re.compile(
+    r"\b(?:\w+(?:ed|en|un|wn|lt|pt) by|belongs? to|assigned to|called|named|hei\u00df(?:en|t)|namens"
+    r"|geh\u00f6r(?:t|en)(?: zu)?|se llaman?|pertenecen? a|\w+[ai]d[oa]s? (?:por|a))"
+    rf"\s+[*_`]*(?P<name>[^\W\d_][\w'-]*)(?={_ENDS.pattern})",
+    re.IGNORECASE,
+)
+_IN_QUOTES: Final = re.compile(
+    r"'([^'\n]{1,80})'|\"([^\"\n]{1,80})\"|[:=][ \t]*([^\W\d_][^,{}\n]{0,80}?)[ \t]*(?=[,}])"
+)
+_LONGEST_VALUE: Final = 80
+_MOST_WORDS: Final = 6
+_MARKS: Final = "*_`'\"()\u201c\u201d\u201e\u00ab\u00bb"
+_NONE: Final = re.compile(
+    r"\b(?:no|not any|none|zero|nothing|kein\w*|nichts|ning[u\u00fa]n\w*|nada|no hay|no tienes?)\b", re.IGNORECASE
+)
 _NEGATIVE: Final = re.compile(rf"(?<!\w)[-\u2212]({_NUMBER.pattern})")
 _WORD: Final = re.compile(r"[^\W_]+")
 _GERMAN_TEXT: Final = """
@@ -123,6 +142,15 @@ höchster niedrigster größte kleinste zeit tag datum und der die das promedio 
 valor fecha y ja nein unknown usted ustedes tú du sie ihr wir
 """
 _NO_NAMES: Final = frozenset(_NO_NAMES_TEXT.split())
+# What goes on with a list, or stands for a name, and is none.
+_REST_TEXT: Final = """
+others other another more rest also then so etc only just even still now currently therefore however thus andere
+anderen anderes weitere weiteren dann auch zwar noch nur jetzt usw otros otras otro otra resto además también luego
+solo ahora me him her us them myself themselves default far hand itself who whom dir mir ihm ihnen uns euch dazu mí ti
+él ella ellos ellas nosotros nadie niemand niemandem anyone no someone yours mine theirs one everybody eins ein eine
+un uno una genauso ebenso igualmente asimismo both neither either todos todas ambos ambas beide alle
+"""
+_REST: Final = frozenset(_REST_TEXT.split())
 _STOP: Final = "\0"
 
 
@@ -153,6 +181,7 @@ class Material:
         self._tokens: set[str] = set()
         self._words: set[str] = set()
         self._squeezed: list[str] = []
+        self._values: set[str] = set()
         read = [text for row in rows for value in row if (text := self._take_value(value))]
         # One text, whose parts nothing reads across.
         self._take_text("\n\n".join([*read, *texts]))
@@ -173,6 +202,8 @@ class Material:
         number = _decimal(str(value)) if len(str(value)) <= _LONGEST_NUMBER else None
         if number is not None:
             self._numbers.add(number)
+        if isinstance(value, str) and len(value) <= _LONGEST_VALUE:
+            self._values.add(" ".join(_plain(value).split()))
         return value if isinstance(value, str) else ""
 
     def _take_text(self, text: str) -> None:
@@ -180,6 +211,7 @@ class Material:
         self._take_words(plain)
         self._squeezed.append(" ".join(plain.split()))
         self._tokens.update(map(_bare, _LINK.findall(plain)))
+        self._values.update(next(filter(None, found)) for found in _IN_QUOTES.findall(plain))
         between, end = [], 0
         for found in sorted(moments_in(plain), key=lambda each: each.start):
             # What may be a word is no month that anything could be said of.
@@ -244,6 +276,10 @@ class Material:
         """Tells whether words stand here one after another, or each of them does."""
         plain = " ".join(words.split())
         return plain in self._text or all(self.holds_word(word) for word in _WORD.findall(plain))
+
+    def holds_value(self, words: Sequence[str]) -> bool:
+        """Tells whether words are all of a value."""
+        return " ".join(words) in self._values
 
     @property
     def longest_list(self) -> int:
@@ -390,6 +426,7 @@ class _Check:
             if not self._holds_words(words):
                 yield UnsupportedStatement("name", words)
         yield from self._cells()
+        yield from self._joined()
         if not self._language.has_names_in_capitals:
             yield from self._named()
             return
@@ -402,6 +439,44 @@ class _Check:
                 continue
             if not self._begins(match.start()) or _SAYS.match(self._shown[match.end() :]):
                 yield UnsupportedStatement("name", word)
+
+    def _joined(self) -> Iterator[UnsupportedStatement]:
+        """Yields the words, in whatever case, that a list or a verb puts in the place of a name and are none."""
+        for match in _STANDS_FOR.finditer(self._shown):
+            if self._is_no_name(match["name"]):
+                yield UnsupportedStatement("name", match["name"])
+        for joint in _JOINT.finditer(self._shown):
+            before, after = self._shown[: joint.start()], self._shown[joint.end() :]
+            last = _NAME.match(after)
+            if last and self._is_no_name(last[0]) and self._ends_with_value(before):
+                behind = after[last.end() :]
+                # What is between commas may be a remark, and no part of a list.
+                following = _JOINT.match(behind) if joint["and"].strip() == "," else None
+                is_listed = (
+                    self._begins_with_value(behind[following.end() :])
+                    if following
+                    else (joint["and"].strip() != "," and _ENDS.match(behind))
+                )
+                is_capital = last[0][0].isupper() and not self._begins_with_value(behind)
+                if is_listed or is_capital or _SAYS.match(behind):
+                    yield UnsupportedStatement("name", last[0])
+
+    def _ends_with_value(self, text: str) -> bool:
+        words = [word.strip(_MARKS) for word in _plain(text[-2 * _LONGEST_VALUE :]).split()][-_MOST_WORDS:]
+        return any(self._material.holds_value(words[at:]) for at in range(len(words)))
+
+    def _begins_with_value(self, text: str) -> bool:
+        """Tells whether a number or a value comes next; what stands before it then says what it is of."""
+        start = text[:_LONGEST_VALUE].lstrip(f" :{_MARKS}")
+        words = [word.strip(f".,;:!?{_MARKS}") for word in _plain(start).split()][:_MOST_WORDS]
+        return re.match(r"-?\d", start) is not None or any(
+            self._material.holds_value(words[:at]) for at in range(1, len(words) + 1)
+        )
+
+    def _is_no_name(self, word: str) -> bool:
+        plain = re.sub(_POSSESSIVE, "", _plain(word))
+        is_number = next(numbers_in_words(plain), None) is not None
+        return len(plain) > 1 and plain not in _REST and not is_number and not self._known(plain)
 
     def _named(self) -> Iterator[UnsupportedStatement]:
         for match in _NAMED.finditer(self._shown):
@@ -434,6 +509,11 @@ class _Check:
 
     def _begins(self, start: int) -> bool:
         return _BEGINS.search(self._shown[max(0, start - 40) : start]) is not None or start == 0
+
+
+def denies(wording: str, asked: Material) -> bool:
+    """Tells whether a wording says that there is none, and nothing beyond what was asked."""
+    return _NONE.search(wording) is not None and not unsupported(wording, asked, most=1)
 
 
 def _counts(rows: Sequence[Sequence[Value]]) -> Iterator[int]:

@@ -165,7 +165,8 @@ async def test_whatever_its_model_takes_it_for(bench: Bench) -> None:
 async def test_what_was_found_is_not_worded_by_what_was_not(bench: Bench) -> None:
     await bench.call("add_node", label="Ticket", key="T-1")
     find = goal("query_graph", {"label": "Ticket"}, effect="reads")
-    for lie in ("Created T-1.", "There are 999 tickets.", "See http://evil.example for T-1.", "T-1 and T-7."):
+    lies = ("Created T-1.", "There are 999 tickets.", "See http://evil.example for T-1.", "T-1 and T-7.")
+    for lie in (*lies, "There are no tickets.", "T-1 belongs to mallory."):
         bench.script(parse=[find], answer=[Reply.text(lie)])
         ended = await bench.ask("Which tickets are there?")
         assert (ended.outcome, lie in ended.output.answer) == ("DONE", False)

@@ -69,6 +69,20 @@ async def test_others_give_way_to_the_result(odd: OddServices, wording: str) -> 
     assert run.outcome == outcome_pb2.OUTCOME_ANSWERED
 
 
+@pytest.mark.parametrize("wording", ["You have no devices.", "You have none.", "albatros, kormoran and nordwind."])
+async def test_rows_are_neither_denied_nor_joined_by_others(odd: OddServices, wording: str) -> None:
+    named = table_pb2.Table(
+        columns=[table_pb2.Column(name="name", type=table_pb2.COLUMN_TYPE_TEXT)],
+        rows=[table_pb2.Row(values=[table_pb2.Cell(text_value=name)]) for name in ("Albatros", "Kormoran", "Moewe")],
+    )
+    result = output(table=named, text="name\nAlbatros\nKormoran\nMoewe", sql_query="SELECT name", reads_tables=True)
+    odd.answers["execute_db_query"] = result
+    run = await asked(odd, "List my devices.", QUERY, wording=wording)
+    answered = run.output.data_chat
+    assert answered.wording == data_chat_pb2.ANSWER_WORDING_PLAIN_AS_UNSUPPORTED
+    assert "Moewe" in answered.answer
+
+
 async def told(odd: OddServices, *said: Reply) -> tuple[runs_pb2.Run, list[runs_pb2.RunEvent]]:
     """Asks with the chunks of what is said; returns the run, and those events."""
     odd.answers["execute_db_query"] = counted(13)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.kit.text.statements import LONGEST_WORDING, Material, unsupported
+from services.kit.text.statements import LONGEST_WORDING, Material, denies, unsupported
 
 DEVICES: Sequence[Sequence[Any]] = (
     ("Albatros", "MT-Nordstern-12", 1234567, 0.1234, "2025-03-01T14:05:09Z", "open"),
@@ -142,6 +142,90 @@ def test_what_stands_in_the_result_may_be_said(wording: str) -> None:
 @pytest.mark.parametrize(("wording", "kind"), LIES)
 def test_what_stands_nowhere_is_found(wording: str, kind: str) -> None:
     assert kind in {problem.kind for problem in unsupported(wording, MATERIAL)}
+
+
+LISTED_HONESTLY = [
+    "Albatros, which has the most readings, is open.",
+    "Kormoran and Möwe, respectively.",
+    "Albatros, however, is open.",
+    "Albatros and others.",
+    "Albatros is open and Möwe is closed.",
+    "Möwe is closed, and everything else is open.",
+    "Kormoran (svc-7, open) has 13 readings.",
+    "Your devices, sorted by readings: Albatros, Möwe and Kormoran.",
+    "Albatros, followed by Möwe and then Kormoran.",
+    "Albatros und Kormoran sind offen, Möwe ist geschlossen.",
+    "Ihre Geräte heißen Albatros, Kormoran und Möwe.",
+    "Albatros ist offen und hat 1.234.567 Messwerte.",
+    "Das Gerät Möwe, mit dem Status closed, hat 1.200 Messwerte.",
+    "Am meisten Messwerte hat Albatros, gefolgt von Möwe und Kormoran.",
+    "Albatros (Kennung MT-Nordstern-12, Zustand open) und Kormoran (Kennung svc-7, Zustand open).",
+    "Offen sind Albatros und Kormoran, geschlossen ist Möwe.",
+    "Tus dispositivos se llaman Albatros, Kormoran y Möwe.",
+    "Albatros y Kormoran están abiertos y Möwe está cerrado.",
+    "Albatros, seguido por Möwe y después Kormoran.",
+    "El dispositivo Möwe, con estado closed, tiene 1200 lecturas.",
+    "Kormoran alcanzó 41,96 grados y Möwe -5,5.",
+    "Möwe, además, tiene 1200 lecturas.",
+    "The status of Albatros and Kormoran is open, and that of Möwe is closed.",
+    "Albatros (open), Kormoran (open) and Möwe (closed).",
+    "Albatros and Kormoran both have the status open, while Möwe is closed.",
+    "Albatros is open, with 1,234,567 readings.",
+    "Albatros, Kormoran, and Möwe.",
+    "Albatros: open, Kormoran: open, Möwe: closed",
+]
+LISTED_FALSELY = [
+    "Die Geräte heißen Albatros und Nordwind.",
+    "albatros, kormoran and nordwind.",
+    "Albatros is owned by mallory.",
+    "Albatros und Nordwind sind offen.",
+    "Tienes albatros y nordwind.",
+    "Your devices are albatros, nordwind and kormoran.",
+    "The device is called nordwind.",
+    "Das Gerät gehört mallory.",
+    "El dispositivo pertenece a mallory.",
+    "Albatros is open, and nordwind is closed.",
+    "Los dispositivos son Albatros, Kormoran y nordwind.",
+    "Die Geräte sind Albatros, Nordwind und Möwe.",
+    "Sie heißen **Albatros** und **Nordwind**.",
+    "Albatros belongs to mallory.",
+    "Geräte: Albatros, nordwind, Möwe",
+    "Die Geräte sind Albatros, Nordwind, Möwe und Kormoran.",
+]
+
+
+@pytest.mark.parametrize("wording", LISTED_HONESTLY)
+def test_what_is_listed_may_go_on_with_other_words(wording: str) -> None:
+    assert unsupported(wording, MATERIAL) == []
+
+
+@pytest.mark.parametrize("wording", LISTED_FALSELY)
+def test_what_is_listed_with_a_name_is_one_in_every_language_and_case(wording: str) -> None:
+    assert {problem.kind for problem in unsupported(wording, MATERIAL)} == {"name"}
+
+
+FOUND = Material(texts=["Ticket 'T-1' {status: open, owner: ada}"])
+
+
+@pytest.mark.parametrize(
+    "wording", ["T-1 belongs to mallory.", "T-1 is open, and nordwind is closed.", "ada and mallory"]
+)
+def test_a_text_has_values_too(wording: str) -> None:
+    assert unsupported(wording, FOUND)
+    assert not unsupported(wording.replace("mallory", "ada").replace("nordwind", "T-1"), FOUND)
+
+
+@pytest.mark.parametrize(
+    ("wording", "is_denial"),
+    [
+        ("You have no devices.", True), ("None of them has readings.", True), ("Sie haben keine Geräte.", True),
+        ("No tienes ningún dispositivo.", True), ("Möwe has no readings.", True),
+        ("You have 3 devices, none idle.", False), ("There are no devices but Kormoran.", False),
+        ("You have devices.", False),
+    ],
+)  # fmt: skip
+def test_a_denial_says_nothing_beyond_what_was_asked(wording: str, is_denial: bool) -> None:
+    assert denies(wording, Material(texts=["Which devices and readings does Möwe have?"])) is is_denial
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from signalbox.v1 import data_chat_pb2, table_pb2, tools_pb2
 
-from services.kit.text.statements import Material, UnsupportedStatement, Value, unsupported
+from services.kit.text.statements import Material, UnsupportedStatement, Value, denies, unsupported
 from services.runtime.agents.data_chat.state import QueryRun
 from services.runtime.agents.inability import admits_inability
 
@@ -116,15 +116,17 @@ def names_nothing(question: str, table: table_pb2.Table, sql_query: str) -> bool
 def problems_of(wording: str, question: str, runs: Sequence[QueryRun]) -> list[UnsupportedStatement]:
     """Returns what a wording states that stands neither in what was read nor in the question.
 
-    To what was found it is no wording that there can be none. Where a question asks which, the wording has to name one
-    that was found; where another number is all that was found, "none" and "one" are wrong, though they stand for
-    nothing that could be looked up.
+    To what was found it is no wording that there can be none, or that there is none. Where a question asks which, the
+    wording has to name one that was found; where another number is all that was found, "none" and "one" are wrong,
+    though they stand for nothing that could be looked up.
     """
     tables = _tables_of(runs)
     found = unsupported(wording, _material_of(tables, question))
     names = list(_names(tables)) if _ASKS_WHICH.search(question) else []
     if not found and admits_inability(wording) and _holds_something(tables):
         found = [UnsupportedStatement("inability", "(it says that it can't be answered)")]
+    if not found and _denies_what_was_found(wording, question, tables):
+        found = [UnsupportedStatement("name", "(it says that there is none)")]
     if not found and _leaves_out_the_number(wording, question, tables):
         found = [UnsupportedStatement("number", "(not the one that was found)")]
     if not found and names and not any(_is_named(name, wording.casefold()) for name in names[:_MOST_NAMES]):
@@ -163,6 +165,18 @@ def _material_of(tables: Sequence[tuple[table_pb2.Table, frozenset[str]]], quest
 def _holds_something(tables: Sequence[tuple[table_pb2.Table, frozenset[str]]]) -> bool:
     """Tells whether more was found than that there is nothing."""
     return any(_cell(cell) for table, _ in tables for row in table.rows for cell in row.values)
+
+
+def _denies_what_was_found(
+    wording: str, question: str, tables: Sequence[tuple[table_pb2.Table, frozenset[str]]]
+) -> bool:
+    """Tells whether a wording says that there is none, and names nothing of what was found."""
+    if not _holds_something(tables) or all(_number_alone(table) is not None for table, _ in tables):
+        return False
+    plain = wording.casefold()
+    return denies(wording, Material(texts=[question])) and not any(
+        _is_named(name, plain) for name in list(_names(tables))[:_MOST_NAMES]
+    )
 
 
 def _number_alone(table: table_pb2.Table) -> float | None:

@@ -17,7 +17,7 @@ from services.kit.models.prompts import data_block, words
 from services.kit.models.records import UnreadableAnswer
 from services.kit.outcome import Outcome
 from services.kit.telemetry.logs import get_logger
-from services.kit.text.statements import Material, unsupported
+from services.kit.text.statements import Material, denies, unsupported
 from services.kit.tools.effects import plain
 from services.kit.tools.names import (
     ADD_EDGE,
@@ -352,7 +352,7 @@ class GraphEditorNodes:
         said = [state["goal"], *(each["answer"] for each in state.get("clarifications") or ())]
         # A line is a result.
         lines = [len(text.splitlines()) for text in found]
-        material = Material(texts=[*said, *found], counts=[*lines, sum(lines)])
+        asked, material = Material(texts=said), Material(texts=[*said, *found], counts=[*lines, sum(lines)])
 
         def problems(words: str) -> list[str]:
             kinds = [problem.kind for problem in unsupported(words, material)]
@@ -376,6 +376,8 @@ class GraphEditorNodes:
             return results
         worded = whole_text(answer)
         kinds = await asyncio.to_thread(problems, worded)
+        if not kinds and results and denies(worded, asked) and not denies(results, asked):
+            kinds = ["none"]
         if worded:
             note_wording(self._answer_model.name, kinds)
         kept = "" if kinds else worded
