@@ -60,6 +60,8 @@ MOST_CHUNK_BYTES = 100
 # How an endpoint says that it does not take a request.
 _NOT_TAKEN = frozenset({"http_400", "http_404", "http_405", "http_406", "http_415", "http_422", "http_501"})
 _COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
+_DETAILS = "prompt_tokens_details"
+_NOTHING = "Your last answer was empty. Answer again, in words or by calling a tool."
 NOT_THE_APIS_FORM = "not_the_apis_form"
 # What Groq says where a model wrote a call that it could not read: asked again, and told, it mostly can.
 TOOL_USE_FAILED = "tool_use_failed"
@@ -87,12 +89,35 @@ class CompletionError(Exception):
         self.retry_after_s = retry_after_s
 
 
-class EmptyAnswer(CompletionError):
-    """An answer that says nothing and calls nothing, and no limit cut it short: `answer`, for want of a better one."""
+Asks = Callable[[list[Any]], Awaitable[dict[str, Any]]]
 
-    def __init__(self, answer: dict[str, Any]) -> None:
-        super().__init__("empty_answer", "the model answered with nothing", retryable=True)
-        self.answer = answer
+
+async def with_nothing_told(ask: Asks, messages: list[Any], retries: int) -> dict[str, Any]:
+    """Returns an answer; one that says and calls nothing is asked for again, which the model is told of.
+
+    The usage is that of all tries. At last, or where the endpoint refuses what is told, the one of nothing is the
+    answer, for want of a better one. Raises CompletionError.
+    """
+    answer = await ask(messages)
+    for _ in range(retries):
+        if not _says_nothing(answer["choices"][0]):
+            break
+        messages = [*messages, {"role": "user", "content": _NOTHING}]
+        try:
+            earlier, answer = answer, await ask(messages)
+        except CompletionError as error:
+            if error.retryable:
+                raise
+            break
+        answer["usage"] = _sum_of(earlier.get("usage") or {}, answer.get("usage") or {})
+    return answer
+
+
+def _sum_of(usage: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what two answers took, with all details of the second."""
+    total = {**more, **{name: (usage.get(name) or 0) + (more.get(name) or 0) for name in _COUNTS}}
+    cached = [(each.get(_DETAILS) or {}).get("cached_tokens") or 0 for each in (usage, more)]
+    return {**total, _DETAILS: {**(more.get(_DETAILS) or {}), "cached_tokens": sum(cached)}} if any(cached) else total
 
 
 async def repeated(ask: Callable[[], Awaitable[Answer]], retries: int) -> Answer:
@@ -152,18 +177,20 @@ class Completions:
         A request that failed in passing (no connection, 408, 409, 429, 5xx, or an answer that is none) is repeated,
         after the time that the endpoint asks for or a growing one, all within one timeout and the deadline of the call
         being served, however slowly the bytes of an answer come in. A call of a tool that the endpoint could not read
-        is for whoever asked to be told of.
+        is for whoever asked to be told of; one of nothing is asked for again with that said.
         """
         span = trace.get_current_span()
         describe_request(span, self._endpoint.base_url)
         request = {name: value for name, value in payload.items() if name not in _NOT_SENT}
         try:
             async with asyncio.timeout(deadline.remaining(self._endpoint.timeout_s)):
-                answer = await self._asked(request)
+                answer = await with_nothing_told(
+                    lambda messages: self._asked({**request, "messages": messages}),
+                    request["messages"],
+                    self._endpoint.retries,
+                )
         except TimeoutError as error:
             raise CompletionError("timeout", "the model took too long", retryable=True) from error
-        except EmptyAnswer as empty:
-            answer = empty.answer
         describe_response(span, answer)
         return answer
 
@@ -173,9 +200,6 @@ class Completions:
             return await self._answered(request)
         try:
             answer = await self._answered({**request, **STREAMED})
-        except EmptyAnswer as empty:
-            self._charge_stream(request, empty.answer)
-            raise
         except CompletionError as error:
             if error.kind not in _NOT_TAKEN or "stream" not in error.said.lower():
                 raise
@@ -292,8 +316,6 @@ def _checked(answer: object, content: bytes, api_key: str) -> dict[str, Any]:
     if not isinstance(choices[0], dict) or not isinstance(_message_of(choices[0]), dict):
         raise CompletionError(NOT_THE_APIS_FORM, "the model's answer has no message", retryable=True)
     _count_whole_tokens(answer)
-    if says_nothing(choices[0]):
-        raise EmptyAnswer(answer)
     return answer
 
 
@@ -318,7 +340,7 @@ def _message_of(choice: dict[str, Any]) -> Any:
     return choice["message"]
 
 
-def says_nothing(choice: Mapping[str, Any]) -> bool:
+def _says_nothing(choice: Mapping[str, Any]) -> bool:
     """Tells whether a choice neither says nor calls anything, though no limit cut it short."""
     message = choice["message"]
     told = any(message.get(name) for name in ("tool_calls", "function_call", "refusal"))

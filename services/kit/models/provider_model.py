@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from services.kit.models.completions import TOOL_USE_FAILED, CompletionError, EmptyAnswer, repeated, says_nothing
+from services.kit.models.completions import TOOL_USE_FAILED, CompletionError, repeated, with_nothing_told
 from services.kit.models.parameters import OneModel
 from services.kit.models.provider_words import provider_words
 from services.kit.models.streamed import Hearer, estimate_usage, hearer
@@ -71,30 +71,27 @@ class ProviderModel:
             choice = payload.get("tool_choice")
             named = choice["function"]["name"] if isinstance(choice, Mapping) else choice
             model = model.bind_tools(list(tools), **({"tool_choice": named} if named else {}))
-        messages = list(payload["messages"])
+
+        async def ask(messages: list[Any]) -> dict[str, Any]:
+            asked, heard = convert_to_messages(messages if tools else without_calls(messages)), hearer()
+            made = await repeated(lambda: self._asked(model, asked, heard), self._retries)
+            if heard is not None and not made["usage"]["total_tokens"]:
+                estimate_usage({"messages": messages}, made)
+            return made
+
         try:
             async with asyncio.timeout(deadline.remaining(self._timeout_s)):
-                asked = convert_to_messages(messages if tools else without_calls(messages))
-                heard = hearer()
-                made = await repeated(lambda: self._asked(model, asked, heard), self._retries)
+                return await with_nothing_told(ask, list(payload["messages"]), self._retries)
         except TimeoutError as error:
             raise CompletionError("timeout", "the model took too long", retryable=True) from error
-        except EmptyAnswer as empty:
-            made = empty.answer
         except CompletionError:
             raise
         except Exception as error:
             raise _failure(error) from error
-        if heard is not None and not made["usage"]["total_tokens"]:
-            estimate_usage(payload, made)
-        return made
 
     async def _asked(self, model: Any, messages: Sequence[Any], heard: Hearer | None) -> dict[str, Any]:
-        """Returns an answer, asked for once. Raises CompletionError, EmptyAnswer for one of nothing."""
-        answer = _in_form(await _answer(model, messages, heard), self._parameters.model)
-        if says_nothing(answer["choices"][0]):
-            raise EmptyAnswer(answer)
-        return answer
+        """Returns an answer, asked for once. Raises CompletionError."""
+        return _in_form(await _answer(model, messages, heard), self._parameters.model)
 
     def _made(self) -> Any:
         from langchain.chat_models import init_chat_model

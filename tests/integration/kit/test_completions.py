@@ -263,12 +263,24 @@ async def test_an_error_for_an_answer_is_what_it_says(model: Model, error: objec
     assert found.said == "no such key"
 
 
-async def test_an_answer_of_nothing_is_asked_for_again_and_at_last_is_what_there_is(model: Model) -> None:
-    nothing = {"choices": [{"message": {"role": "assistant", "content": None}, "finish_reason": "stop"}]}
-    model.replies = [lambda: web.json_response(nothing), good]
-    assert await create(model.base_url) == GOOD
+async def test_an_answer_of_nothing_is_asked_for_again_with_that_said_and_all_tries_are_charged(model: Model) -> None:
+    nothing = {"choices": [{"message": {"role": "assistant", "content": None}, "finish_reason": "stop"}], "usage": USED}
+    model.replies = [lambda: web.json_response(nothing), lambda: web.json_response(nothing), good]
+    answer: Any = await create(model.base_url)
+    assert answer["choices"] == GOOD["choices"]
+    assert answer["usage"] == {name: 2 * count for name, count in USED.items()}
+    told: list[Any] = [body["messages"] for _, body in model.requests if isinstance(body, dict)]
+    assert [len(messages) for messages in told] == [0, 1, 2]
+    assert "empty" in told[1][0]["content"]
     model.replies = [lambda: web.json_response(nothing)]
-    assert await create(model.base_url, retries=1) == nothing
+    at_last: Any = await create(model.base_url, retries=1)
+    assert (at_last["choices"], at_last["usage"]["total_tokens"]) == (nothing["choices"], 20)
+
+
+async def test_one_that_may_not_be_told_has_answered_with_nothing(model: Model) -> None:
+    nothing = {"choices": [{"message": {"role": "assistant", "content": None}, "finish_reason": "stop"}], "usage": USED}
+    model.replies = [lambda: web.json_response(nothing), lambda: web.json_response({"error": "roles"}, status=400)]
+    assert await create(model.base_url) == nothing
 
 
 @pytest.mark.parametrize("choice", [{"text": "hi"}, {"delta": {"content": "hi"}}])

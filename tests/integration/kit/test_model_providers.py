@@ -329,9 +329,12 @@ async def test_a_providers_class_answers_in_the_same_form(provider: Any) -> None
 async def test_an_answer_without_anything_is_asked_for_again_and_at_last_is_what_there_is(provider: Any) -> None:
     """Gemini's class makes one of an answer without candidates."""
     nothing = AIMessage("", response_metadata={"prompt_feedback": {}})
-    parameters, _ = provider(nothing, AIMessage("done"), retries=1)
+    took: Any = {"input_tokens": 7, "output_tokens": 0, "total_tokens": 7}
+    parameters, seen = provider(nothing.model_copy(update={"usage_metadata": took}), AIMessage("done"), retries=1)
     answer = await ModelChain("plan", parameters, timeout_s=30, retries=1).create(ASKED_FOR)
     assert answer["choices"][0]["message"]["content"] == "done"
+    assert answer["usage"]["total_tokens"] == 7
+    assert "empty" in seen[-1][-1].content
     parameters, _ = provider(nothing, nothing, retries=1)
     answer = await ModelChain("plan", parameters, timeout_s=30, retries=1).create(ASKED_FOR)
     mend(answer)
