@@ -22,6 +22,7 @@ from services.local.settings import inherited_environment
 from tests.e2e.test_answering import signalbox
 from tests.e2e.test_hosted_graphs import asking
 from tests.fixtures.client import CALL_TIMEOUT_S
+from tests.fixtures.forked import TOOL_SERVERS, program
 from tests.fixtures.mcp_server import Served, serving, serving_tickets
 from tests.fixtures.stack import Platform, World, platform
 
@@ -36,7 +37,6 @@ SERVERS = {
         }
     },
     "notes": {
-        "command": [sys.executable, "-P", "-m", "tests.fixtures.mcp_server"],
         "environment": {"PYTHONPATH": str(ROOT)},
         "tools": {"search": {}},
     },
@@ -66,6 +66,7 @@ async def desk(harbour: World, tmp_path_factory: pytest.TempPathFactory) -> Asyn
     async with serving_tickets() as tickets, serving(issue) as issuer:
         servers = json.loads(json.dumps(SERVERS))
         servers["tickets"]["url"] = servers["private"]["url"] = tickets.url
+        servers["notes"]["command"] = list(program("tests.fixtures.mcp_server", TOOL_SERVERS))
         file = folder / "servers.yaml"
         file.write_text(yaml.safe_dump({"servers": servers}))
         env = {"runtime": {"SIGNALBOX_AGENT_FOLDERS": str(FOLDER)}}
@@ -91,7 +92,7 @@ async def desk(harbour: World, tmp_path_factory: pytest.TempPathFactory) -> Asyn
 async def command(*arguments: str) -> tuple[int, str]:
     """Runs the command where no platform is; returns its status and what it said."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-P", "-m", "services.cli", *arguments, env=inherited_environment(), cwd=ROOT,
+        *program("services.cli"), *arguments, env=inherited_environment(), cwd=ROOT,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
     said, _ = await process.communicate()

@@ -12,10 +12,10 @@ import psutil
 import pytest
 
 from services.kit.identity.keys import KeyPair
+from tests.fixtures.forked import TOOL_SERVERS, program
 from tests.integration.mcp_executor.conftest import Executor, accepted, executing, found, write_servers
 
 ROOT = Path(__file__).parents[3]
-PROGRAM = [sys.executable, "-P", "-m", "tests.fixtures.odd_mcp"]
 TOOLS: dict[str, Any] = {
     "search": {}, "long_text": {}, "flood": {}, "junk": {}, "storm": {}, "die": {"effect": "writes", "name": "note"},
 }  # fmt: skip
@@ -24,7 +24,7 @@ TOOLS: dict[str, Any] = {
 async def servers(folder: Path, command: list[str] | None = None) -> Path:
     """Writes the file of one program, all of whose tools are accepted."""
     given = {"environment": {"PYTHONPATH": str(ROOT)}, "tools": TOOLS}
-    file = write_servers(folder, command=PROGRAM, **given)
+    file = write_servers(folder, command=list(program("tests.fixtures.odd_mcp", TOOL_SERVERS)), **given)
     assert await accepted(file) == 0
     return write_servers(folder, command=command, **given) if command else file
 
@@ -85,7 +85,7 @@ async def test_a_program_that_does_not_start_is_away(tmp_path: Path, keys: KeyPa
 async def test_a_program_that_does_not_want_to_end_is_ended_with_what_it_has_started(
     tmp_path: Path, keys: KeyPair
 ) -> None:
-    file = await servers(tmp_path, [*PROGRAM, str(tmp_path / "pids")])
+    file = await servers(tmp_path, [sys.executable, "-P", "-m", "tests.fixtures.odd_mcp", str(tmp_path / "pids")])
     async with executing(file, keys) as executor:
         assert found(await executor.call("tickets_search", words="login")) == ["Fix login"]
         pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final
 
 import orjson
 import pytest
-from signalbox.v1 import evaluator_pb2, graph_editor_pb2, runs_pb2, sast_pb2, tools_pb2
+from signalbox.v1 import code_reading_pb2, evaluator_pb2, graph_editor_pb2, runs_pb2, sast_pb2, tools_pb2
 
 from services.kit.tools.effects import plain
 from tests.fixtures.code_readings import reading_of
@@ -32,17 +33,23 @@ ROLES = ("agent", "format", "triage", "research", "analysis", "parse", "plan", "
 MOST_BYTES: Final = 250_000
 HUGE = "word " * 20_000
 PAGE = 400
+LINES = ['x = f("' + "y" * 180 + '")'] * PAGE
+
+
+@cache
+def reading() -> code_reading_pb2.CodeReading:
+    """What is known of every stretch, as they are all alike."""
+    return reading_of("a.py", "\n".join(LINES))
 
 
 def code(request: Any) -> tools_pb2.CallToolResponse:
     """Another long stretch of a file for each call."""
     asked = int(dict(request.arguments).get("first_line") or 1)
-    lines = ['x = f("' + "y" * 180 + '")'] * PAGE
     fragment = {
         "path": "a.py", "commit": COMMIT, "first_line": asked, "last_line": asked + PAGE - 1,
-        "total_lines": 10_000_000, "lines": lines,
+        "total_lines": 10_000_000, "lines": LINES,
     }  # fmt: skip
-    return output({"fragments": [fragment]}, code_readings=[reading_of("a.py", "\n".join(lines))], text=HUGE)
+    return output({"fragments": [fragment]}, code_readings=[reading()], text=HUGE)
 
 
 @pytest.fixture
