@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -32,11 +33,11 @@ async def reload_on_change(stack: LocalStack, folders: Sequence[Path], say: Call
 def _seen(folders: Sequence[Path]) -> Seen:
     """Returns the files that graphs may be made of, each with its time and size."""
     found: Seen = {}
-    for folder in folders:
-        for path in folder.rglob("*"):
+    for root in {each for folder in folders for each in (folder, *_dependencies(folder))}:
+        for path in root.rglob("*"):
             if path.suffix not in _WATCHED and path.name != ".env":
                 continue
-            if _NOT_WATCHED.intersection(path.relative_to(folder).parts):
+            if _NOT_WATCHED.intersection(path.relative_to(root).parts):
                 continue
             try:
                 status = path.stat()
@@ -44,3 +45,12 @@ def _seen(folders: Sequence[Path]) -> Seen:
                 continue
             found[path] = status.st_mtime_ns, status.st_size
     return found
+
+
+def _dependencies(folder: Path) -> list[Path]:
+    """Returns the folders that a folder's `langgraph.json` imports from; none while it can't be read."""
+    try:
+        given = json.loads((folder / "langgraph.json").read_bytes()).get("dependencies", [])
+        return [(folder / each).resolve() for each in given if each.startswith(".")]
+    except (OSError, ValueError, AttributeError, TypeError):  # It is being written, and read again in a moment.
+        return []

@@ -34,14 +34,12 @@ _REFUSED: Mapping[str, str] = {
     "node_version": "`node_version` can't be honoured: graphs are Python here; remove it",
     "dockerfile_lines": "`dockerfile_lines` can't be honoured: make an image `FROM` the runtime's; remove it",
 }
-# What says how an image is made, or is for a studio: of no consequence for what runs.
-_WITHOUT_EFFECT = frozenset(
-    ("$schema", "python_version", "base_image", "image_distro", "pip_config_file", "pip_installer", "keep_pkg_tools")
-)
+# What says how an image is made, which is a team's own here.
+_OF_IMAGES = frozenset(("base_image", "image_distro", "pip_config_file", "pip_installer", "keep_pkg_tools"))
 # Of expired items none is ever read, and retention removes them.
 _HONOURED_OF_TTL = frozenset(("default_ttl", "refresh_on_read"))
 _HONOURED_OF_INDEX = frozenset(("embed", "dims", "fields"))
-_HONOURED = frozenset(("graphs", "dependencies", "env", "store"))
+_HONOURED = frozenset(("$schema", "graphs", "dependencies", "env", "store", "python_version"))
 
 
 class InvalidAgentsError(ValueError):
@@ -85,6 +83,11 @@ class LanggraphFile:
     store_ttl: TTLConfig | None = None
     store_index: IndexReference | None = None
 
+    @property
+    def dependencies_outside(self) -> tuple[Path, ...]:
+        """The folders that its code is imported from, too, but for those in it."""
+        return tuple(path for path in self.import_paths if not path.is_relative_to(self.folder))
+
 
 def read_langgraph_file(folder: Path) -> LanggraphFile:
     """Returns what a folder's `langgraph.json` says. Raises InvalidAgentsError."""
@@ -99,8 +102,10 @@ def read_langgraph_file(folder: Path) -> LanggraphFile:
     if not isinstance(document, dict):
         raise InvalidAgentsError([f"{path} is not a JSON object"])
     problems = [sentence for key, sentence in _REFUSED.items() if document.get(key)]
-    unknown = sorted(document.keys() - _REFUSED.keys() - _HONOURED - _WITHOUT_EFFECT)
-    notes = [f"`{key}` has no effect here" for key in unknown]
+    notes = [
+        f"`{key}` has no effect here" + (": graphs run in the runtime's image" if key in _OF_IMAGES else "")
+        for key in sorted(document.keys() - _REFUSED.keys() - _HONOURED)
+    ]
     store_ttl = _store_ttl(document.get("store"), problems, notes)
     store_index = _store_index(folder, document.get("store"), problems, notes)
     notes += _python(document.get("python_version"))
@@ -135,8 +140,8 @@ def _graphs(folder: Path, given: Any, import_paths: Sequence[Path], problems: li
             path = _file_of(folder, file, import_paths)
             if path.suffix != ".py" or not path.is_file():
                 problems.append(f"graph {name!r}: there is no Python file {file}")
-            elif not path.is_relative_to(folder):
-                problems.append(f"graph {name!r}: {file} is outside of the folder")
+            elif not any(map(path.is_relative_to, (folder, *import_paths))):
+                problems.append(f"graph {name!r}: {file} is outside of the folder and of its dependencies")
             else:
                 found.append(GraphReference(name, path, attribute, description))
     return found

@@ -108,7 +108,7 @@ async def _load_folder(file: LanggraphFile, stack: AsyncExitStack, catalogs: Exe
         _import_from(path)
     for name, value in file.environment.items():
         os.environ.setdefault(name, value)
-    source = CodeSource.of_folder(file.folder)
+    source = CodeSource.of_folder(file.folder, file.dependencies_outside)
     modules, problems = await _modules(file, catalogs)
     problems += imports_of_others(file)
     index = _index(file, problems)
@@ -203,13 +203,17 @@ def _module(reference: GraphReference, file: LanggraphFile) -> ModuleType:
     """
     root, name = name_of_module(reference.file, file)
     known = sys.modules.get(name)
-    if known is None and "." in name:
+    if known is not None and not _is_of(known, reference.file) and not _is_in_package(reference.file, root):
+        # Several folders may have an `agent.py`.
+        name = f"{root.name}.{name}"
+        known = sys.modules.get(name)
+    elif known is None and "." in name:
         # Its package first, which often imports it: as Python does.
         _import_from(root)
         with contextlib.chdir(file.folder):
             known = importlib.import_module(name)
     if known is not None:
-        if Path(getattr(known, "__file__", None) or "").resolve() == reference.file:
+        if _is_of(known, reference.file):
             return known
         said = f"there is another module {name!r}; rename {reference.file.name}"
         raise InvalidAgentsError([f"graph {reference.agent!r}: {said}"])
@@ -226,6 +230,15 @@ def _module(reference: GraphReference, file: LanggraphFile) -> ModuleType:
         del sys.modules[name]
         raise
     return module
+
+
+def _is_of(module: ModuleType, file: Path) -> bool:
+    return Path(getattr(module, "__file__", None) or "").resolve() == file
+
+
+def _is_in_package(file: Path, root: Path) -> bool:
+    """Whether other modules of a package may import a file by its name."""
+    return file.parent != root
 
 
 def name_of_module(path: Path, file: LanggraphFile) -> tuple[Path, str]:

@@ -20,23 +20,30 @@ class CodeSource:
     folder: Path | None
     distribution: str
     version: str
+    # Other folders that it imports from.
+    outside: tuple[Path, ...] = ()
 
     @classmethod
-    def of_folder(cls, folder: Path) -> CodeSource:
-        """Returns the source in a folder: its version is a digest of its Python files and of `langgraph.json`."""
+    def of_folder(cls, folder: Path, outside: tuple[Path, ...] = ()) -> CodeSource:
+        """Returns the source in a folder, and in others that it imports from.
+
+        Its version is a digest of their Python files and of `langgraph.json`.
+        """
         digest = hashlib.sha256()
-        for path in sorted(code_files(folder)):
-            digest.update(f"{path.relative_to(folder)}\0".encode())
-            digest.update(hashlib.sha256(path.read_bytes()).digest())
-        return cls(folder, "", digest.hexdigest()[:LENGTH])
+        for root in (folder, *outside):
+            for path in sorted(code_files(root)):
+                digest.update(f"{path.relative_to(root)}\0".encode())
+                digest.update(hashlib.sha256(path.read_bytes()).digest())
+        return cls(folder, "", digest.hexdigest()[:LENGTH], outside)
 
     def place(self, function: PathFunction) -> str:
         """Returns a function's file and line: relative to the folder, or behind the distribution."""
         if not function.file:
             return ""
         path = Path(function.file)
-        if self.folder and path.is_relative_to(self.folder):
-            return f"{path.relative_to(self.folder)}:{function.line}"
+        for root in (self.folder, *self.outside):
+            if root and path.is_relative_to(root):
+                return f"{path.relative_to(root)}:{function.line}"
         parts = path.parts
         # What is installed is told by its place below the folder of packages, and no more of the machine.
         below = parts[parts.index("site-packages") + 1 :] if "site-packages" in parts else parts[-1:]

@@ -1,4 +1,4 @@
-"""The types of its own that a graph may keep in its state: those of its schemas, and those that its folder defines."""
+"""The types of its own that a graph may keep in its state: those of its schemas, and those that its folders define."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ def allowed_types(loaded: LoadedGraph) -> set[tuple[str, str]]:
         builder = graph.builder
         schemas = [*builder.schemas, *(spec.input_schema for spec in builder.nodes.values())]
         found |= build_serde_allowlist(schemas=schemas, channels=dict(graph.channels))
-    if loaded.source.folder is not None:
-        found |= _types_of_folder(loaded.source.folder)
+    for folder in (loaded.source.folder, *loaded.source.outside):
+        if folder is not None:
+            found |= _types_of_folder(folder)
     return {(parts[0], parts[1]) for parts in found if len(parts) == 2}
 
 

@@ -174,6 +174,46 @@ async def test_a_graph_is_named_by_its_file_or_its_module(folder: Path) -> None:
     assert [each.file for each in file.graphs] == [folder / "brought_package" / "graphs.py"]
 
 
+async def test_folders_beside_it_are_code_of_its_own(folder: Path) -> None:
+    team, library = folder / "team", folder / "library"
+    for each in (team, library):
+        each.mkdir()
+    (library / "own_orders.py").write_text("import dataclasses\n@dataclasses.dataclass\nclass Order:\n    id: int\n")
+    (library / "brought_library.py").write_text(f"import own_orders\n{GRAPH}")
+    graphs = {"only": "../library/brought_library.py:compiled"}
+    async with AsyncExitStack() as stack:
+        [loaded] = await load_graphs([write(team, dependencies=["../library"], graphs=graphs)], stack, packages=False)
+    assert ("own_orders", "Order") in allowed_types(loaded)
+    (library / "own_orders.py").write_text("")
+    assert CodeSource.of_folder(team, (library,)).version != loaded.source.version
+    write(team, dependencies=["../library"], graphs={"only": "../brought_graphs.py:compiled"})
+    assert "outside of the folder and of its dependencies" in await refused(team)
+
+
+async def test_each_dependency_may_have_a_module_of_the_same_name(folder: Path) -> None:
+    for name in ("brought_first", "brought_second"):
+        (folder / name).mkdir()
+        (folder / name / "brought_graphs.py").write_text(f"{GRAPH}\nclass Own(State): place: str\n")
+    graphs = {
+        "first": "./brought_first/brought_graphs.py:compiled",
+        "second": "./brought_second/brought_graphs.py:compiled",
+    }
+    given = write(folder, dependencies=["./brought_first", "./brought_second"], graphs=graphs)
+    for _ in range(2):
+        async with AsyncExitStack() as stack:
+            loaded = await load_graphs([given], stack, packages=False)
+        assert [each.graph.builder.state_schema.__module__ for each in loaded] == [
+            "brought_graphs",
+            "brought_second.brought_graphs",
+        ]
+
+
+def test_what_has_no_effect_is_noted_key_by_key(folder: Path) -> None:
+    given = {"base_image": "x", "pip_config_file": "pip.conf", "webhooks": {}, "$schema": "y"}
+    notes = read_langgraph_file(write(folder, **given)).notes
+    assert [note.split("`")[1] for note in notes] == ["base_image", "pip_config_file", "webhooks"]
+
+
 def test_what_can_not_be_told_beforehand_is_noted(folder: Path) -> None:
     address = "git+https://example.org/a.git"
     file = read_langgraph_file(write(folder, python_version="3.99", dependencies=[".", address]))
