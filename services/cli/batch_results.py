@@ -20,7 +20,7 @@ COLUMNS: Final = (
 FORMS: Final = ("json", "csv")
 _STATE: Final = "BATCH_ITEM_STATE_"
 # With what a spreadsheet begins a formula (https://owasp.org/www-community/attacks/CSV_Injection).
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001 - as wide letters, too
 
 
 @dataclass(frozen=True)

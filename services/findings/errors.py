@@ -54,10 +54,19 @@ class BadRepository(FindingsError):
     """There is no such repository or commit here, or the platform may not read it."""
 
 
+# Read whole it takes ten times as much memory. GitHub takes logs of 10 MB, packed.
+MOST_BYTES = 64 * 1024 * 1024
+
+
 def read_text(path: Path) -> str:
     """Returns a file's text, without a byte order mark; UTF-8, or UTF-16 with its mark. Raises BadFile."""
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise BadFile(
+                f"{path} has more than {MOST_BYTES:,} bytes", hint="give it in parts, such as a log for each tool"
+            )
         # What a Windows shell redirects into a file is UTF-16.
         return content.decode("utf-16" if content.startswith(_UTF16) else "utf-8-sig")
     except OSError as error:

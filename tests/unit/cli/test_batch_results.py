@@ -47,7 +47,7 @@ def test_a_row_holds_lines_quotes_and_other_scripts() -> None:
     assert json.loads(row["output"])["data_chat"]["answer"] == answer
 
 
-@pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t", "\r"])
+@pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠"])  # noqa: RUF001
 def test_what_a_spreadsheet_would_take_for_a_formula_is_text(begin: str) -> None:
     row = row_of(item(key=f"{begin}1+1", error=f"{begin}HYPERLINK()"))
     assert row["key"] == f"'{begin}1+1"

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from signalbox.v1 import sast_pb2
 
+from services.findings import errors
 from services.findings.errors import BadFile, BadLog
 from services.findings.sarif.annotate import annotate
 from services.findings.sarif.documents import read_document
@@ -225,6 +226,16 @@ def test_bad_files(tmp_path: Path, content: bytes, said: str) -> None:
         read_document(path)
     assert said in raised.value.message
     assert raised.value.hint
+
+
+def test_a_log_that_is_too_large_is_read_no_further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(errors, "MOST_BYTES", 100)
+    log = tmp_path / "log.sarif"
+    log.write_text('{"runs": []}'.ljust(101))
+    with pytest.raises(BadFile, match="has more than 100 bytes"):
+        read_document(log)
+    log.write_text('{"runs": []}'.ljust(100))
+    assert read_document(log) == {"runs": []}
 
 
 def test_missing_file(tmp_path: Path) -> None:
