@@ -21,7 +21,9 @@ from services.http_api.interrupts import interrupts_of
 from services.http_api.json_bodies import json_of
 from services.kit.wire.pages import pages
 
-MOST_STATES: Final = 100
+# As LangGraph's server has it: older clients ask for so many. What has been read by then is all, where it is large.
+MOST_STATES: Final = 1000
+MOST_BYTES: Final = 16 * 1024 * 1024
 SEPARATOR: Final = ":"
 STATE_UNREADABLE: Final = "STATE_UNREADABLE"
 
@@ -66,6 +68,12 @@ class ThreadStates:
     def __init__(self, caller: Caller, thread_id: str) -> None:
         self._caller = caller
         self._thread_id = thread_id
+        self._read_bytes = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a history has ended because of its size."""
+        return self._read_bytes > MOST_BYTES
 
     async def runs(self) -> list[runs_pb2.Run]:
         """Returns the latest runs, newest first; none of a thread that has had none."""
@@ -145,7 +153,7 @@ class ThreadStates:
         # Where one run is meant, those after it are not looked at.
         meant = before.run_id if before else only[0] if only else None
         async for run in runs:
-            if len(found) >= limit and not orphans:
+            if (len(found) >= limit and not orphans) or self.is_full:
                 break
             if meant and run.run_id != meant:
                 continue
@@ -160,7 +168,8 @@ class ThreadStates:
             for number in range(len(own) - 1, -1, -1):
                 each = own[number]
                 place = Place(run.run_id, each.checkpoint_id)
-                if is_skipped or len(found) >= limit or (only and only != (run.run_id, each.step)):
+                is_enough = len(found) >= limit or self.is_full
+                if is_skipped or is_enough or (only and only != (run.run_id, each.step)):
                     is_skipped = is_skipped and place != before
                     continue
                 parent = Place(run.run_id, own[number - 1].checkpoint_id) if number else _made_of(run)
@@ -192,6 +201,7 @@ class ThreadStates:
     async def _document(self, left: _Left, checkpoint: threads_pb2.Checkpoint, parent: Place | None) -> dict[str, Any]:
         run, is_last = left.run, checkpoint.checkpoint_id == left.last.checkpoint.checkpoint_id
         state = left.last if is_last else (await self._state(run.run_id, checkpoint.step)).state
+        self._read_bytes += state.ByteSize()
         asked = interrupts_of(run.input_request) if is_last and run.HasField("input_request") else []
         following = list(checkpoint.next_nodes)
         failed = run.error if is_last and run.state == runs_pb2.RUN_STATE_FAILED else None

@@ -311,7 +311,10 @@ class ThreadRoutes:
             if body.checkpoint.checkpoint_id:
                 return Json([await states.at(place_of(body.checkpoint.checkpoint_id))])
         before = place_of(_checkpoint_id(body.before)) if body.before else None
-        return Json(await states.history(body.limit, before=before))
+        found = await states.history(body.limit, before=before)
+        # What is left out is asked for by the last that is told.
+        more = {"x-pagination-next": found[-1]["checkpoint"]["checkpoint_id"]} if found and states.is_full else {}
+        return Json(found, headers=more)
 
     def _states(self, request: Request) -> tuple[Caller, ThreadStates]:
         caller = self._gateway.caller(request)

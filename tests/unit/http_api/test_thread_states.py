@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from signalbox.v1 import runs_pb2, threads_pb2
 
+from services.http_api import thread_states
 from services.http_api.errors import Conflict, NotFound
-from services.http_api.thread_states import STATE_UNREADABLE, Place, ThreadStates
+from services.http_api.thread_states import STATE_UNREADABLE, Place, ThreadStates, place_of
 
 NAMES = ("newest", "middle", "oldest")
 
@@ -96,3 +97,14 @@ async def test_a_run_is_of_its_thread_however_many_came_after_it() -> None:
     assert not await of_thread.has_run("first", latest, "other")
     assert not await of_thread.has_run("elsewhere", latest)
     assert not await of_thread.has_run("none", latest)
+
+
+async def test_a_history_ends_before_it_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thread_states, "MOST_BYTES", 20)
+    reader = states(FakeCaller())
+    found = await reader.history(thread_states.MOST_STATES)
+    assert (len(found), reader.is_full) == (1, True)
+    before = place_of(found[-1]["checkpoint"]["checkpoint_id"])
+    monkeypatch.setattr(thread_states, "MOST_BYTES", 10_000)
+    reader = states(FakeCaller())
+    assert (len(await reader.history(thread_states.MOST_STATES, before=before)), reader.is_full) == (5, False)
