@@ -23,7 +23,17 @@ from services.http_api.gateway import Caller, Gateway
 from services.http_api.interrupts import INTERRUPT, answer_of, interrupts_of
 from services.http_api.json_bodies import BodyReader, Json, struct_of
 from services.http_api.metrics import EVENTS_SENT, STREAMS_RESUMED
-from services.http_api.run_request import CUSTOM, END_NODE, VALUES, Body, RunBody, check_modes, key_of, read_body
+from services.http_api.run_request import (
+    CUSTOM,
+    END_NODE,
+    MESSAGES,
+    VALUES,
+    Body,
+    RunBody,
+    check_modes,
+    key_of,
+    read_body,
+)
 from services.http_api.run_stream import (
     CANCEL_ON_DISCONNECT,
     CANCELS,
@@ -121,7 +131,8 @@ class RunRoutes:
         self._streams.check()
         body = read_body(RunBody, await self._bodies.read(request))
         wanted = Wanted(check_modes(body.stream_mode), body.stream_subgraphs)
-        started = await self._started(caller, body, thread_id, key_of(request))
+        listens = MESSAGES in wanted.modes
+        started = await self._started(caller, body, thread_id, key_of(request), listens=listens)
         path, cancels = _path(thread_id, started.run_id), body.on_disconnect == "cancel"
         location = f"{path}/stream?{wanted.query(cancels=cancels)}"
         headers = {**_found_at(thread_id, started.run_id), "location": location}
@@ -223,8 +234,13 @@ class RunRoutes:
         self._gateway.caller(request)
         raise NotOffered("single runs are not deleted: what decided them stays on record; delete the thread")
 
-    async def _started(self, caller: Caller, body: RunBody, thread_id: str, key: str) -> Started:
-        """Creates a run, or goes on with the thread's as the body says; a repeat with the same key finds its run."""
+    async def _started(
+        self, caller: Caller, body: RunBody, thread_id: str, key: str, *, listens: bool = False
+    ) -> Started:
+        """Creates a run, or goes on with the thread's as the body says; a repeat with the same key finds its run.
+
+        `listens`: what models say is asked for, from the first word on.
+        """
         body.check()
         if body.checkpoint:
             body.checkpoint.check_of(thread_id)
@@ -246,6 +262,7 @@ class RunRoutes:
             request_id=key or str(uuid.uuid4()),
             active_run_policy=body.policy(),
             labels=body.labels(),
+            token_chunks=listens,
         )
         run = (await caller.call(caller.stubs.runs.CreateRun, create)).run
         # Only now: what is refused leaves the question open, and so does a repeat that finds a run of before it.

@@ -93,7 +93,7 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
         caller = acting.caller
         acting.check(caller.subject, request.labels)
         # Shown as it may be by now: a repeat of a request finds the run that it made.
-        run, _ = await self._engine.create(await self._new_run(request, caller))
+        run, _ = await self._engine.create(await self._new_run(request, caller), chunks=request.token_chunks)
         acting.check(run.caller.subject, run.labels)
         return runs_pb2.CreateRunResponse(run=run_proto(shown_to(caller, run)))
 

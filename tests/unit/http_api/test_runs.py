@@ -161,3 +161,10 @@ async def test_the_stream_of_a_queued_run_says_that_it_is_there() -> None:
         await telling
     assert sent[0]["type"] == "http.response.start"
     assert gateway.asked == ["create", "cancel new"]
+
+
+@pytest.mark.parametrize(("modes", "listens"), [(["values", "messages-tuple"], True), (["values"], False)])
+async def test_who_streams_what_models_say_is_expected_before_the_run_begins(modes: list[str], listens: bool) -> None:
+    gateway = FakeGateway(creates=a_run("new", 1))
+    await routes(gateway).stream(request({**GIVEN, "stream_mode": modes}))
+    assert [asked.token_chunks for asked in gateway.requests] == [listens]

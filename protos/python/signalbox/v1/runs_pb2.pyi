@@ -408,7 +408,7 @@ class RunEnded(_message.Message):
     def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ...) -> None: ...
 
 class CreateRunRequest(_message.Message):
-    __slots__ = ("input", "request_id", "thread_id", "correlation_id", "budget", "active_run_policy", "labels", "record")
+    __slots__ = ("input", "request_id", "thread_id", "correlation_id", "budget", "active_run_policy", "labels", "record", "token_chunks")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -424,6 +424,7 @@ class CreateRunRequest(_message.Message):
     ACTIVE_RUN_POLICY_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     RECORD_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_CHUNKS_FIELD_NUMBER: _ClassVar[int]
     input: RunInput
     request_id: str
     thread_id: str
@@ -432,7 +433,8 @@ class CreateRunRequest(_message.Message):
     active_run_policy: ActiveRunPolicy
     labels: _containers.ScalarMap[str, str]
     record: bool
-    def __init__(self, input: _Optional[_Union[RunInput, _Mapping]] = ..., request_id: _Optional[str] = ..., thread_id: _Optional[str] = ..., correlation_id: _Optional[str] = ..., budget: _Optional[_Union[_caller_pb2.Budget, _Mapping]] = ..., active_run_policy: _Optional[_Union[ActiveRunPolicy, str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., record: _Optional[bool] = ...) -> None: ...
+    token_chunks: bool
+    def __init__(self, input: _Optional[_Union[RunInput, _Mapping]] = ..., request_id: _Optional[str] = ..., thread_id: _Optional[str] = ..., correlation_id: _Optional[str] = ..., budget: _Optional[_Union[_caller_pb2.Budget, _Mapping]] = ..., active_run_policy: _Optional[_Union[ActiveRunPolicy, str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., record: _Optional[bool] = ..., token_chunks: _Optional[bool] = ...) -> None: ...
 
 class CreateRunResponse(_message.Message):
     __slots__ = ("run",)
