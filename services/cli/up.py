@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -192,6 +193,8 @@ async def _up(
                 def say(words: str) -> None:
                     terminal.err.print(Text(words), soft_wrap=True)
 
+                for note in _notes(stack):
+                    say(f"langgraph.json: {note}")
                 if reloads:
                     await together(
                         supervise(stack, say, pauses_s=PAUSES_IN_DEVELOPMENT_S), reload_on_change(stack, folders, say)
@@ -244,6 +247,14 @@ def _databases(stack: LocalStack) -> Iterator[tuple[str, str]]:
             yield label, without_password(dsn, passwords)
     if stack.options.graph_policy and not stack.graph_missing:
         yield "the graph database", stack.graph_database.url
+
+
+def _notes(stack: LocalStack) -> list[str]:
+    """Returns what of folders' `langgraph.json` has no effect, or another one, as the first replica logs it."""
+    lines = (line for line in stack.runtimes[0].logs().splitlines() if '"langgraph.json"' in line)
+    logged = map(json.loads, lines)
+    found = [f"{each['folder']}: {each['note']}" for each in logged if each.get("event") == "langgraph.json"]
+    return list(dict.fromkeys(found))
 
 
 def _greet(stack: LocalStack, terminal: Terminal) -> None:

@@ -22,7 +22,10 @@ PAGE = ROOT / "docs" / "bring-your-graph.md"
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the example folder, to be changed."""
-    return Path(shutil.copytree(ROOT / "examples" / "graphs", tmp_path_factory.mktemp("brought") / "graphs"))
+    made = Path(shutil.copytree(ROOT / "examples" / "graphs", tmp_path_factory.mktemp("brought") / "graphs"))
+    document = json.loads((made / "langgraph.json").read_text())
+    (made / "langgraph.json").write_text(json.dumps({**document, "base_image": "langchain/langgraph-api"}))
+    return made
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -41,6 +44,7 @@ def given(page: str, agent: str) -> str:
 
 
 async def test_it_does_what_the_page_says(dev: Up, folder: Path, tmp_path: Path) -> None:
+    await dev.says("`base_image` has no effect here: graphs run in the runtime's image")
     page = PAGE.read_text("utf-8")
     file = tmp_path / "input.json"
     file.write_text(given(page, "calculator"))
