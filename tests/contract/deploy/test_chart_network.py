@@ -62,8 +62,15 @@ def policies_of_services(manifests: list[Manifest]) -> list[Manifest]:
 
 GRAPH = ("services.graph_executor.enabled=true", "services.graph_executor.configMap=graph-policy")
 
+DOORS = (
+    "services.http_api.enabled=true",
+    "services.mcp_executor.enabled=true",
+    "services.mcp_executor.configMap=mcp-servers",
+)
+RENDERED = [("production",), ("minimal",), ("offline",), ("minimal", *GRAPH), ("production", *DOORS)]
 
-@pytest.fixture(scope="module", params=[("production",), ("minimal",), ("offline",), ("minimal", *GRAPH)], ids=str)
+
+@pytest.fixture(scope="module", params=RENDERED, ids=str)
 def guarded(request: pytest.FixtureRequest, helm: Helm) -> list[Manifest]:
     """An example with policies."""
     example, *settings = request.param

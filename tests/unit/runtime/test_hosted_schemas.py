@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, TypedDict
 
 import pytest
-from langgraph.graph import START, StateGraph
+from langgraph.graph import START, MessagesState, StateGraph
 from pydantic import BaseModel, ConfigDict, Field
 
 from services.kit.errors import InvalidRequest
 from services.runtime.hosted.schemas import Schemas
+
+
+def test_messages_are_told_in_a_few_lines() -> None:
+    graph = StateGraph(MessagesState).add_node("only", lambda state: state).add_edge(START, "only").compile()
+    told = Schemas.of(graph)
+    for schema in (told.input, told.output):
+        assert "messages" in schema["properties"]
+        assert len(json.dumps(schema)) < 1000
 
 
 class Entry(TypedDict):
