@@ -141,6 +141,12 @@ def with_arithmetic(state: Any) -> str:
     return "stop" if rounds % 3 == 0 or rounds > 2 * MAX_ROUNDS else "go"
 
 
+def with_whole_number(state: Any) -> str:
+    if int(state.get("rounds", 0)) >= MAX_ROUNDS:
+        return "stop"
+    return "again" if int(state["wanted"] or 1) == 2 else "go"
+
+
 def with_comprehension(state: Any) -> str:
     asked = sum(isinstance(each, HumanMessage) for each in state["messages"])
     if any(each.name == "final" for each in state["messages"] if isinstance(each, ToolMessage)):
@@ -228,8 +234,8 @@ LIFTED: dict[str, Any] = {
     each.__name__: each
     for each in (
         ladder, with_messages, with_get, with_membership, with_match, with_enum, with_dispatch, with_dict_display,
-        with_place, with_two_fields, with_arithmetic, with_comprehension, with_walrus, with_raise, with_helper,
-        with_several, with_object, asynchronous, shadowed, tools_condition,
+        with_place, with_two_fields, with_arithmetic, with_whole_number, with_comprehension, with_walrus, with_raise,
+        with_helper, with_several, with_object, asynchronous, shadowed, tools_condition,
     )
 } | {
     "closure": closure(3),
@@ -469,6 +475,7 @@ def beside(function: Any) -> LiftedRouter:
         (lambda state: "on" if state["x"] == "a" else "off", {"x": Watched()}),
         (lambda state: "on" if state["x"] > 3 else "off", {"x": Watched()}),
         (lambda state: "on" if len(state["x"]) > 3 else "off", {"x": Watched()}),
+        (lambda state: "on" if int(state["x"]) > 3 else "off", {"x": Watched()}),
         (lambda state: "on" if state["x"].ready else "off", {"x": Watched()}),
         (lambda state: "on" if "a" in state["x"] else "off", {"x": Watched()}),
         (lambda state: "on" if "a" in state["x"] else "off", {"x": [Watched()]}),

@@ -366,6 +366,22 @@ def _shown(value: Any) -> str:
     return str(value)
 
 
+_NUMBERED = frozenset((str, int, float, bool))
+_NEVER_NUMBERED = frozenset((type(None), list, dict, tuple, set, frozenset))
+
+
+def _whole(value: Any = 0) -> int:
+    value = plain(value)
+    if type(value) not in _NUMBERED:
+        if type(value) in _NEVER_NUMBERED:
+            raise AbsentError
+        raise NotLookedAtError("a value as a number")
+    try:
+        return int(value if type(value) is str else _number(value))
+    except (ValueError, OverflowError):
+        raise AbsentError from None
+
+
 def _prefix(value: Any) -> Any:
     if type(value) is tuple or type(value) is list:
         return tuple(_text(each) for each in value)
@@ -411,6 +427,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "max": _extreme(max),
     "min": _extreme(min),
     "abs": lambda value: abs(_number(value)),
+    "int": _whole,
     "reversed": lambda values: list(_items(values))[::-1],
     "list": lambda values=(): list(_items(values)),
     "set": lambda values=(): {plain(each) for each in _items(values)},
