@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, ExceptionHandler
 
 from services.console.agent_pages import AgentPages
 from services.console.decision_pages import DecisionPages
-from services.console.errors import ConsoleError, NotFound, WrongMethod
+from services.console.errors import ConsoleError, NoPage, WrongMethod
 from services.console.gateway import Gateway
 from services.console.metrics_pages import MetricsPages
 from services.console.question_pages import QuestionPages
@@ -66,7 +66,7 @@ def make_app(gateway: Gateway, settings: ConsoleSettings, closing: asyncio.Event
 async def _static(request: Request) -> Response:
     name = request.path_params["name"]
     if name not in STATIC:
-        raise NotFound(f"The console has no file {name}.")
+        raise NoPage(f"The console has no file {name}.")
     package, kind = STATIC[name]
     return Response(files(package).joinpath(name).read_bytes(), media_type=kind)
 
@@ -78,10 +78,10 @@ async def _told(_request: Request, error: Exception) -> Response:
 
 
 async def _not_there(request: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else NotFound.status
+    status = error.status_code if isinstance(error, HTTPException) else NoPage.status
     if status == WrongMethod.status:
         return error_page(WrongMethod(f"{request.method} is no way to ask for {request.url.path}."))
-    return error_page(NotFound(f"The console has no page {request.url.path}."))
+    return error_page(NoPage(f"The console has no page {request.url.path}."))
 
 
 async def _failed(_request: Request, _error: Exception) -> Response:

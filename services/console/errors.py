@@ -111,6 +111,12 @@ class NotFound(ConsoleError):
     advice = "It may belong to another caller, or retention has removed it."
 
 
+class NoPage(NotFound):
+    """The address is of nothing that the console has, whoever asks."""
+
+    advice = "Start from one of the pages above."
+
+
 class WrongMethod(ConsoleError):
     """The page does not accept the request's method."""
 

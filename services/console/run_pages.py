@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from services.console.agent_names import agent_names
-from services.console.errors import BadRequest, NotFound
+from services.console.errors import BadRequest, NoPage
 from services.console.explanation_page.page import shown
 from services.console.filters import Filters
 from services.console.following import RunFollower
@@ -107,7 +107,7 @@ class RunPages:
         try:
             run_id = await run_named(name, self._list_runs)
         except RunNotNamed as error:
-            raise NotFound(f"{str(error)[0].upper()}{str(error)[1:]}.") from error
+            raise NoPage(f"{str(error)[0].upper()}{str(error)[1:]}.") from error
         if run_id != name:
             return RedirectResponse(f"/runs/{run_id}", status_code=303)
         explained = await self._gateway.explained(run_id)

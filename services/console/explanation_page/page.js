@@ -124,7 +124,7 @@ function whatIf() {
       verdict.className = "elsewhere";
       verdict.textContent = "The run would have left its way at decision " + decision.sequence + ": " + other.rule + " → " + place +
         " instead of " + decision.rule + " → " + (decision.destination === "__end__" ? "the end" : decision.destination) +
-        ". After it, it spent " + sum("tokens").toLocaleString("en") + " tokens, " + sum("models") + " model calls and " +
+        ". After it, it spent " + sum("tokens").toLocaleString("en") + " tokens, " + sum("models") + (sum("models") === 1 ? " model call and " : " model calls and ") +
         (sum("ms") / 1000).toFixed(2) + " s. What it would have found there instead, nobody knows.";
       return;
     }

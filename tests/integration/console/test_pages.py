@@ -201,6 +201,7 @@ async def test_a_run_is_called_by_the_beginning_of_its_id(inside: httpx.AsyncCli
     for name, said in (("ffff", "no run that you may see begins with ffff"), ("no-run", "names no run")):
         unknown = await inside.get(f"/runs/{name}")
         assert (unknown.status_code, said in unknown.text.lower()) == (404, True), unknown.text
+        assert "Start from one of the pages above." in unknown.text
 
 
 async def test_runs_are_told_apart_by_what_they_were_asked_and_what_came_of_it(
