@@ -44,7 +44,7 @@ async def test_an_undo_that_was_undone_in_part_is_gone_on_with(bench: Bench) -> 
     assert (ended.state, ended.outcome) == ("SUCCEEDED", "DONE")
     assert await bench.nodes("Ticket") == {}
     nothing = await bench.ask(undo=made.run.run_id)
-    assert (nothing.outcome, nothing.output.answer) == ("DONE", NOTHING_TO_UNDO)
+    assert (nothing.outcome, nothing.output.answer) == ("NOT_DONE", NOTHING_TO_UNDO)
 
 
 async def test_what_changed_since_stands_in_the_way_of_an_undo(bench: Bench) -> None:
@@ -61,7 +61,7 @@ async def test_there_may_be_nothing_to_undo(bench: Bench) -> None:
     bench.script(parse=[goal("query_graph", {"label": "Ticket"})], answer=[Reply.text("None.")])
     made = await bench.ask()
     ended = await bench.ask(undo=made.run.run_id)
-    assert (ended.outcome, ended.output.answer) == ("DONE", NOTHING_TO_UNDO)
+    assert (ended.outcome, ended.output.answer) == ("NOT_DONE", NOTHING_TO_UNDO)
 
 
 class TestLongRuns:

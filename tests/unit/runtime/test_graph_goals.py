@@ -15,7 +15,11 @@ READS = {"effect": "reads"}
         "Create ZZ-1.", "Please assign T-1 to ann", "I want you to resolve T-1", "Find T-1, then archive it.",
         "Attach T-1 to john.doe", "Register a user named Ann", "Modify the status of T-1", "Setze T-1 auf closed",
         "Aktualisiere T-1", "Ordne T-1 der Ann zu", "Verschiebe T-1", "Asigna T-1 a Ann", "Modifique el estado de T-1",
-        "Por favor registra a Ann",
+        "Por favor registra a Ann", "Get rid of ticket T-1", "Put T-1 on hold", "Give T-1 the status closed",
+        "T-1 should be closed", "We need a ticket OPS-9", "T-1 must have the owner Ann.",
+        "Take T-1 off the list of Ann",
+        "T-1 soll geschlossen sein", "Wir brauchen ein Ticket OPS-9", "Gib T-1 den Status closed",
+        "T-1 debe estar cerrado", "Necesitamos un ticket OPS-9", "Deshazte de T-1",
     ],
 )  # fmt: skip
 def test_a_goal_that_asks_for_a_change(words: str) -> None:
@@ -27,7 +31,10 @@ def test_a_goal_that_asks_for_a_change(words: str) -> None:
     [
         "Find all open tickets.", "Which tickets are marked as closed?", "How many tickets did Ann create?",
         "List what was changed last.", "Open tickets?", "Welche Tickets sind offen?", "¿Qué tickets hay?",
-        "Show T-1 and its links.",
+        "Show T-1 and its links.", "Which tickets should be closed?", "List the tickets that should be closed",
+        "I need a list of all tickets", "Give me the tickets of Ann", "Tickets that are open", "Zeig, was weg soll",
+        "Welche Tickets sollten geschlossen werden?", "Gib mir alle Tickets", "Wir brauchen eine Liste der Tickets",
+        "\u00bfQu\u00e9 tickets deben estar cerrados?", "Necesito una lista de tickets", "Take a look at T-1",
     ],
 )  # fmt: skip
 def test_a_goal_that_only_reads(words: str) -> None:

@@ -65,9 +65,36 @@ _ASKS_FOR_A_CHANGE: Final = re.compile(
 )
 
 
+# And how they say what is to be, in sentences that are no questions: what to read is named otherwise.
+_SAYS_WHAT_IS_TO_BE: Final = re.compile(
+    r"\b(?:get rid of|(?:should|must|ought to|shall|needs? to|has to|have to) (?:\w+ )?(?:be|have|become|go)"
+    r"|needs? (?:an?|another)\b(?! (?:\w+ )?(?:list|overview|count|summary|report|table|answer|number))"
+    r"|(?:put|give|take|turn|bring|throw) (?!me\b|us\b|out\b|a look\b)\S[^.?!\n]*"
+    r"|(?:soll|sollen|sollte|sollten|muss|m\u00fcssen) [^.?!\n]*\b(?:sein|haben|werden|weg)"
+    r"|(?:gib|stell|stelle|nimm|mach|mache|schaff|schaffe) (?!mir\b|uns\b)\S[^.?!\n]*"
+    r"|brauch(?:e|en|t)? (?:ein|eine|einen|noch)\b(?! (?:\w+ )?(?:liste|\u00fcbersicht|bericht|tabelle|antwort|zahl))"
+    r"|(?:debe|deben|deber\u00eda|deber\u00edan|tiene que|tienen que) (?:ser|estar|tener|quedar)"
+    r"|(?:dale|ponle|deshazte de)\b"
+    r"|necesit(?:o|amos|a) (?:un|una|otro|otra)\b(?! (?:lista|resumen|informe|tabla|respuesta)))",
+    re.IGNORECASE,
+)
+_SENTENCE: Final = re.compile(r"[^.?!\n]+(?:\.\w[^.?!\n]*)*[.?!]?")
+_ASKS: Final = re.compile(
+    r"\W*(?:wh\w+|how|is|are|do|does|did|can you (?:tell|show|list|find)|list|show|find|count|tell|search|look"
+    r"|we(?:r|m|n|ssen)|welche\w*|was|wie|zeig\w*|find\w*|such\w*|nenn\w*|z\u00e4hl\w*"
+    r"|qu\u00e9|cu\u00e1\w+|qui\u00e9n\w*|d\u00f3nde|c\u00f3mo|muestra|busca|lista|cuenta|encuentra)\b",
+    re.IGNORECASE,
+)
+
+
 def asks_for_a_change(goal_spec: Mapping[str, Any], words: str) -> bool:
     """Tells whether a goal writes: the model that read it says so, or its words do."""
-    return goal_spec.get("effect") == "writes" or _ASKS_FOR_A_CHANGE.search(words) is not None
+    if goal_spec.get("effect") == "writes" or _ASKS_FOR_A_CHANGE.search(words):
+        return True
+    return any(
+        not said.rstrip().endswith("?") and not _ASKS.match(said) and _SAYS_WHAT_IS_TO_BE.search(said)
+        for said in _SENTENCE.findall(words)
+    )
 
 
 class StepPlan(Submitted):

@@ -473,7 +473,9 @@ def _step(operation: Operation, output: tools_pb2.ToolOutput) -> PerformedOperat
 def _reached(rule: str, state: GraphEditorState) -> Outcome:
     """Returns how far the goal was reached by a run that ended its work by this rule."""
     if rule == "goal_complete":
-        return Outcome.DONE
+        takes_back = state.get("undo_run_id")
+        has_changed = any(step["change"] for step in state.get("done") or ())
+        return Outcome.NOT_DONE if takes_back and not has_changed else Outcome.DONE
     if state.get("done") and not change_missing(state):
         return Outcome.PARTLY
     return _UNDONE.get(rule, Outcome.NOT_DONE)
