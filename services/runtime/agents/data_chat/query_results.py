@@ -37,6 +37,34 @@ _ASKS_WHICH: Final = re.compile(
     r"[^\W\d_]+)*))?",
     re.IGNORECASE,
 )
+# Other ways to ask which one, or when or where; and by what a result that says so is known, though it is of numbers.
+_ASKS_WHAT: Final = re.compile(
+    r"\bwhat\s+(?P<thing>(?!(?:about|all|else|exactly|had|has|have|if|is|are|was|were|did|do|does|can|could|should|will"
+    r"|would|happened|of|part|the|my)\b)[^\W\d_]+)"
+    r"\s+(?:has|had|have|is|are|was|were|with|read|reads|reached|recorded|used)\b"
+    r"|(?:^|[.!?]\s*)(?:please\s+)?(?:name|nenne|nenn|nombra|dime)\s+(?:me\s+|mir\s+)?(?:the|my|das|die|den|el|la)\s+"
+    r"(?P<named>[^\W\d_]+(?:\s+(?!(?:of|in|with|that|from|for|von|mit|de|con|que)\b)[^\W\d_]+){0,3})"
+    r"|\b(?:what|wie)\s+(?:is|are|was|were|lautet|ist)\s+(?:the|der)\s+names?\s+(?:of|des|der)\b",
+    re.IGNORECASE,
+)
+_AMOUNT: Final = re.compile(
+    r"(?:amount|average|count|fraction|highest|lowest|mean|number|percent\w*|proportion|ratio|share|size|sum|total|value"
+    r"|anzahl|anteil|summe|wert\w*|zahl|cantidad|n\u00famero|promedio|total|valor)s?",
+    re.IGNORECASE,
+)
+_ELSEWHERE: Final = (
+    (
+        re.compile(r"(?:^|[.!?\u00bf]\s*)(?:when|wann|cu\u00e1ndo)\b", re.IGNORECASE),
+        re.compile(
+            r"year|month|week|day|hour|date|time|epoch|extract|since|_at\b|jahr|monat|tag|a\u00f1o|mes|fecha",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        re.compile(r"(?:^|[.!?\u00bf]\s*)(?:where|wo|d\u00f3nde)\b", re.IGNORECASE),
+        re.compile(r"lat|lon|lng|coord|pos|loc|place|ort|lugar|zip|plz|floor|room", re.IGNORECASE),
+    ),
+)
 _SELECTED: Final = re.compile(r"\bselect\b(.*?)\bfrom\b", re.IGNORECASE | re.DOTALL)
 # Two words are the same in two languages by so many first letters (Temperatur).
 _ALIKE: Final = 5
@@ -108,6 +136,13 @@ def names_nothing(question: str, table: table_pb2.Table, sql_query: str) -> bool
         return False
     selected = _SELECTED.search(sql_query)
     shown = [*(column.name for column in table.columns), selected[1] if selected else ""]
+    said = " ".join(shown)
+    if any(asks.search(question) and not says.search(said) for asks, says in _ELSEWHERE):
+        return True
+    for asked in _ASKS_WHAT.finditer(question):
+        things = (asked["thing"] or asked["named"] or "").split()
+        if not any(_AMOUNT.fullmatch(thing) or _speaks_of(shown, thing) for thing in things):
+            return True
     return any(
         not any(_speaks_of(shown, each) for each in _asked_for(asked)) for asked in _ASKS_WHICH.finditer(question)
     )
