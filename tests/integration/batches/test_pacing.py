@@ -474,3 +474,18 @@ async def slept(pool: Pool, within_s: float) -> None:
     """Has the database sleep for longer than a test."""
     async with connected(pool, within_s) as connection:
         await connection.execute("SELECT pg_sleep(60)")
+
+
+async def test_as_many_runs_are_held_at_once_as_their_ends_allow(
+    open_platform: Callable[..., Awaitable[Platform]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.batches.pace.FIRST_OVERDUE_S", 0.5)
+    platform = await open_platform(share=8)
+    batch_id = await platform.started(f"question {number}" for number in range(1000))
+    replica = platform.replica()
+    try:
+        await platform.until(batch_id, lambda batch: batch.pace >= 4)
+        platform.runtime.ends = False
+        await platform.until(batch_id, lambda batch: batch.pace == 1)
+    finally:
+        await stop(replica)
