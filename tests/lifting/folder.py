@@ -408,15 +408,22 @@ def _module_of(function: Any, module: Module) -> Module:
 
 def _nodes(module: Module) -> list[str]:
     return [
-        str(node.args[0].value)
+        name
         for node in ast.walk(module.tree)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr == "add_node"
         and node.args
-        and isinstance(node.args[0], ast.Constant)
-        and isinstance(node.args[0].value, str)
+        and (name := _name_of(node.args[0]))
     ]
+
+
+def _name_of(node: ast.expr) -> str:
+    """Returns the name of a node of a graph, which may be its function's."""
+    match node:
+        case ast.Constant(str(name)) | ast.Name(name) | ast.Attribute(attr=name):
+            return name
+    return ""
 
 
 if __name__ == "__main__":
