@@ -9,8 +9,7 @@ from typing import Final
 _PACKAGES: Final = {
     "anthropic": ("langchain_anthropic", "anthropic"),
     "bedrock_converse": ("langchain_aws", "bedrock"),
-    # Wants an older tenacity than the lock file has, so that there is no extra for it.
-    "google_genai": ("langchain_google_genai", ""),
+    "google_genai": ("langchain_google_genai", "vertex"),
     "azure_openai": ("langchain_openai", "azure"),
 }
 
