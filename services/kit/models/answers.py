@@ -15,9 +15,19 @@ from contextlib import suppress
 from typing import Any, Final
 from uuid import uuid4
 
-from services.kit.models.mending import MOST_NESTED, KeyTwice, Mend, OddNumber, count, load_json, mended, objects_in
+from services.kit.models.mending import (
+    ARGUMENTS,
+    MOST_NESTED,
+    KeyTwice,
+    Mend,
+    OddNumber,
+    count,
+    load_json,
+    mended,
+    objects_in,
+)
 from services.kit.models.reasoning import without_reasoning
-from services.kit.models.written_calls import ARGUMENTS, LONGEST_LITERAL, MARK, Schemas, calls_in, several, tool_name
+from services.kit.models.written_calls import LONGEST_LITERAL, MARK, Schemas, calls_in, several, tool_name
 
 # It is a part of the key by which executors know a call again.
 LONGEST_CALL_ID = 128

@@ -62,6 +62,10 @@ _LINES: Final = {
     "line": "first_line", "linenumber": "first_line", "lineno": "first_line", "lines": "first_line",
     "startline": "first_line", "endline": "last_line",
 }  # fmt: skip
+# What models call the name of a tool, and what it is called with.
+TOOL_NAMES: Final = ("name", "tool", "tool_name", "function", "action", "recipient_name")
+ARGUMENTS: Final = ("arguments", "parameters", "args", "input", "action_input", "tool_input", "params")
+_NAMESPACE = re.compile(r"\A(?:functions?|tools?|default_api)[./:]{1,2}")
 # Plain scales of a hundred; what is between 1 and 10 may be one of five or ten.
 _SURELY_PERCENT: Final = 10
 _HUNDRED: Final = 100
@@ -231,6 +235,8 @@ class _Mender:
         named = _named_as(_inner(said, properties), properties)
         if {"file", "first_line", "last_line"} <= set(properties):
             named = _located(named)
+        if {"tool", "arguments"} <= set(properties):
+            named = _as_call(named)
         return self._filled(named, properties, schema)
 
     def _filled(self, said: Mapping[str, Any], properties: Mapping[str, Schema], schema: Schema) -> dict[str, Any]:
@@ -388,6 +394,18 @@ def _located(said: dict[str, Any]) -> dict[str, Any]:
         count(Mend.LOCATION)
     if made.get("last_line") is None and isinstance(made.get("first_line"), int | str):
         made["last_line"] = _counted(Mend.LOCATION, made["first_line"])
+    return made
+
+
+def _as_call(said: dict[str, Any]) -> dict[str, Any]:
+    """Returns a call that is handed in as a record, with its name and arguments as the record has them."""
+    made = dict(said)
+    for field, names in (("tool", TOOL_NAMES), ("arguments", ARGUMENTS)):
+        meant = next((name for name in names if name in made), "")
+        if field not in made and meant:
+            made[field] = _counted(Mend.CALL_FORM, made.pop(meant))
+    if isinstance(tool := made.get("tool"), str) and (bare := _NAMESPACE.sub("", tool)) != tool:
+        made["tool"] = _counted(Mend.TOOL_NAME, bare)
     return made
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
-from services.kit.models.mending import Mend, count, objects_in
+from services.kit.models.mending import ARGUMENTS, TOOL_NAMES, Mend, count, objects_in
 from services.kit.models.reasoning import without_tagged_reasoning
 
 Schemas = Mapping[str, Mapping[str, Any]]
@@ -107,8 +107,6 @@ _PYTHON_TAG = re.compile(
     r"\A<(?:tool_?calls?|function_?calls?|code)>|</(?:tool_?calls?|function_?calls?|code)>\Z", re.I
 )
 _PYTHON = re.compile(r"\[?\s*[A-Za-z_][\w.]{0,127}\(")
-_NAMES: Final = ("name", "tool", "tool_name", "function", "action", "recipient_name")
-ARGUMENTS: Final = ("arguments", "parameters", "args", "input", "action_input", "tool_input", "params")
 # What several calls stand in as one.
 _CALLS: Final = ("tool_calls", "tool_uses", "calls")
 
@@ -330,7 +328,7 @@ def _called(given: Mapping[str, Any], offered: Schemas) -> tuple[str, Any] | Non
         [(only, inside)] = given.items()
         if isinstance(inside, dict) and tool_name(only, offered) in offered:
             return only, inside
-    key = next((key for key in _NAMES if key in given), "")
+    key = next((key for key in TOOL_NAMES if key in given), "")
     name = given.get(key)
     if isinstance(name, dict):
         given, name = name, name.get("name")

@@ -228,6 +228,26 @@ def test_nothing_missing_may_be_said_in_words(missing: object) -> None:
     assert read_record(answers.CritiqueAnswer, said).missing == ()
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        {"name": "add_node", "arguments": {"key": "T-1"}}, {"tool_name": "add_node", "parameters": {"key": "T-1"}},
+        {"name": "add_node", "args": {"key": "T-1"}}, {"action": "add_node", "action_input": '{"key": "T-1"}'},
+        {"type": "function", "function": {"name": "add_node", "arguments": '{"key": "T-1"}'}},
+        {"tool": "functions.add_node", "arguments": {"key": "T-1"}}, {"function": "add_node", "input": {"key": "T-1"}},
+    ],
+)  # fmt: skip
+def test_a_call_that_is_planned_may_be_written_as_calls_are(call: dict[str, Any]) -> None:
+    [read] = read_record(StepPlan, {"operations": [call], "goal_reached": True}).operations
+    assert (read.tool, read.arguments) == ("add_node", {"key": "T-1"})
+
+
+def test_a_planned_call_without_arguments_or_tool_is_told() -> None:
+    for call in ({"tool": "add_node"}, {"arguments": {"key": "T-1"}}, {"tool": "add_node", "arguments": "T-1"}):
+        with pytest.raises(UnreadableAnswer, match="operations"):
+            read_record(StepPlan, {"operations": [call], "goal_reached": True})
+
+
 @pytest.mark.parametrize("said", ["yes", "ja", "Sí", "wahr", "true"])
 def test_a_truth_may_be_said_in_words(said: str) -> None:
     told = {
