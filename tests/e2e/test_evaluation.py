@@ -1,4 +1,4 @@
-"""A part of the evaluation with the offline model: nothing it says is wrong, and what it scores can be compared."""
+"""The evaluation with the offline model: nothing it says is wrong, and what it scores can be compared."""
 
 from __future__ import annotations
 
@@ -11,24 +11,23 @@ from tests.evaluation.asking import read_cases
 from tests.evaluation.results import Evaluation, Result, Score, compare, table
 from tests.fixtures.stack import World
 
-# One case in so many is asked here; `make eval` asks them all.
-EVERY = 7
-
 
 async def test_the_offline_model_is_right_or_declines(harbour: World, tmp_path: Path) -> None:
     async with standing(harbour) as (running, around):
-        found = await evaluate(running, around, list(AGENTS), every=EVERY, at_once=4, path=tmp_path / "offline.md")
+        found = await evaluate(running, around, list(AGENTS), at_once=4, path=tmp_path / "offline.md")
         written = Evaluation.read(tmp_path / "offline.json")
         assert written == found
         # What a file has is not asked again.
-        assert (await evaluate(running, around, ["data_chat"], every=EVERY, before=written)).results == found.results
+        assert (await evaluate(running, around, ["data_chat"], before=written)).results == found.results
     assert found.agents == list(AGENTS)
     told = table(found)
     for agent in AGENTS:
         scores = [each.score for each in found.of(agent)]
         assert not {Score.WRONG, Score.FAILED, Score.REFUSED}.intersection(scores), told
         assert scores.count(Score.RIGHT) >= len(scores) / 2, told
-    assert all(each.tokens > 0 < each.seconds and each.ended for each in found.results), told
+    # Who is blocked by rules has asked no model.
+    assert all(each.seconds > 0 and (each.tokens > 0 or "BLOCKED" in each.ended) for each in found.results), told
+    assert all(each.ended for each in found.results), told
     assert (tmp_path / "offline.md").read_text() == told
 
 
