@@ -23,6 +23,7 @@ TIGHTER: Final = 4
 # What a call takes beside its arguments, and how many stay of an answer that is cut.
 _CALL_CHARACTERS: Final = 60
 _CALLS_KEPT: Final = 32
+_LONGEST_HEADING: Final = 200
 # For what says that something was cut, however little there may be of the rest.
 _ROOM: Final = 5000
 
@@ -146,10 +147,13 @@ def _gathered(messages: Iterable[BaseMessage], without: str) -> Iterator[Gathere
 
 
 def _cut(message: BaseMessage, left: int) -> BaseMessage:
-    """Returns what so many characters hold of a message; of calls, their names."""
+    """Returns what so many characters hold of a message, and at least its heading; of calls, their names."""
     if not isinstance(message, AIMessage):
-        more = f"[cut: {len(message.text) - left} more characters; ask again for what you need of it]"
-        return message.model_copy(update={"content": f"{message.text[:left]}\n{more}".lstrip()})
+        # The first line of several says what stands below it: names of columns, of a file, of what was looked for.
+        first, ends, _ = message.text.partition("\n")
+        kept = max(left, min(len(first), _LONGEST_HEADING)) if ends else left
+        more = f"[cut: {len(message.text) - kept} more characters; ask again for what you need of it]"
+        return message.model_copy(update={"content": f"{message.text[:kept]}\n{more}".lstrip()})
     text = _shortened(message.text, left)
     calls = [
         {**call, "name": call["name"][:TOOL_NAME_LENGTH], "args": call["args"] if _length(call["args"]) <= 2 else _GONE}

@@ -38,6 +38,16 @@ def test_the_oldest_is_cut_first_and_says_so() -> None:
     assert texts(messages) == ["a" * 400, "b" * 600, "c" * 500]
 
 
+def test_of_what_is_cut_whole_the_first_line_says_what_it_was() -> None:
+    rows = "name | temperature\n" + "albatros | 41.9\n" * 50
+    first, wide, last = texts(
+        within([*exchange(1, rows), *exchange(2, "x" * 900 + "\ny"), *exchange(3, "c" * 500)], 500)
+    )
+    assert re.fullmatch(r"name \| temperature\n\[cut: 801 more characters; ask again .*", first)
+    assert re.fullmatch(r"x{200}\n\[cut: 702 more .*", wide)
+    assert last == "c" * 500
+
+
 def test_what_a_model_said_and_asked_for_is_cut_too() -> None:
     call = {"name": "execute_db_query" * 50, "args": {"query": "SELECT " + "x" * 5000}, "id": "c1"}
     said = AIMessage("y" * 9000, tool_calls=[{**call, "id": f"c{number}"} for number in range(400)])
