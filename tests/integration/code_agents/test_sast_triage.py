@@ -115,6 +115,8 @@ async def test_a_model_that_fetches_for_ever_is_stopped(bench: Bench) -> None:
     assert ended.rules == ["tool_call"] * 15 + ["max_iterations", "max_iterations"]
     assert (ended.state, ended.verdict, ended.run.stop_reason) == ("NEEDS_REVIEW", "NEEDS_REVIEW", "max_iterations")
     assert ended.output.iterations == 15
+    assert [(span.file, span.first_line) for span in ended.output.read] == [("app/db.py", 1)]
+    assert ended.output.open_question
 
 
 async def test_what_was_gathered_is_analysed_before_the_iteration_limit_ends_the_run(bench: Bench) -> None:

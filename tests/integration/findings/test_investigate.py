@@ -104,6 +104,8 @@ async def test_from_log_to_files(written: Path, repository: Path, tmp_path: Path
             assert ours["evidence"][0]["firstLine"] == region["startLine"]
             assert bool(entry.get("suppressions")) == (ours["verdict"] == Verdict.FALSE_POSITIVE)
     assert found == expected
+    [provenance] = annotated["runs"][0]["versionControlProvenance"]
+    assert len(provenance["revisionId"]) == 40
     assert "ground truth about no finding: B602 gone.py:1" in screen.out.getvalue()
     assert "left out: 1 kind pass" in screen.out.getvalue()
     assert "[6/6]" in screen.err.getvalue()

@@ -18,6 +18,7 @@ from services.cli.investigation import Investigation, summarise
 from services.cli.terminal import Terminal
 from services.findings.errors import BadFile
 from services.findings.investigation.summary import Summary
+from services.findings.investigation.truth import read_truth
 from services.findings.sarif.outcome import Source, Verdict
 from tests.integration.findings.conftest import Serving, serving
 from tests.integration.findings.fake_platform import FakePlatform, succeed
@@ -110,21 +111,26 @@ async def test_a_verdict_is_carried_over_while_what_it_cites_reads_as_it_did(
         assert first[:12] in judged.outcome.notes[0]
 
 
-async def test_what_a_person_decided_is_asked_of_no_model(repository: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("overrule", "verdict"), [(True, "TRUE_POSITIVE"), (False, "FALSE_POSITIVE")])
+async def test_what_a_person_decided_is_asked_of_no_model_and_is_true(
+    repository: Path, tmp_path: Path, overrule: bool, verdict: str
+) -> None:
     text = (repository / "src" / "app.py").read_text()
     out, again, decisions = (tmp_path / name for name in ("out.sarif", "again.sarif", "decisions.yaml"))
     given = write_log(tmp_path / "log.sarif", text)
     async with serving(false_at("0" * 40, "g1")) as at:
         await investigated(at, Investigation(given, str(repository), out=out))
         fingerprint = read(out)["fingerprint"]
-        await decide(out, fingerprint, "It's ours.", decisions, quiet(), overrule=True)
+        await decide(out, fingerprint, "It's ours.", decisions, quiet(), overrule=overrule)
         with pytest.raises(BadFile, match="has a decision about"):
             await decide(out, fingerprint, "Once more.", decisions, quiet(), overrule=False)
         before = sum(at.platform.started.values())
         await investigated(at, Investigation(given, str(repository), decisions_file=decisions, out=again))
         assert sum(at.platform.started.values()) == before
     told = read(again)
-    assert (told["verdict"], told["source"], told["justification"]) == ("TRUE_POSITIVE", "person", "It's ours.")
+    assert (told["verdict"], told["source"], told["justification"]) == (verdict, "person", "It's ours.")
+    [truth] = read_truth(decisions)
+    assert (truth.fingerprint, truth.is_vulnerable) == (fingerprint, overrule)
 
 
 @pytest.mark.parametrize(("known", "verdict"), [(False, None), (True, Verdict.FALSE_POSITIVE)])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 from langchain_core.messages import HumanMessage
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -98,6 +100,26 @@ async def test_an_answer(model: ScriptedModel, spans: InMemorySpanExporter, ask:
     )
     assert min(made["input"], made["output"]) > 0
     assert span.status.status_code is StatusCode.UNSET
+
+
+@ASKS
+async def test_what_an_endpoint_had_cached_of_the_input(spans: InMemorySpanExporter, ask: Ask) -> None:
+    usage = {
+        "prompt_tokens": 9,
+        "completion_tokens": 2,
+        "total_tokens": 11,
+        "prompt_tokens_details": {"cached_tokens": 8},
+    }
+
+    async def answer(_request: web.Request) -> web.Response:
+        message = {"role": "assistant", "content": "yes"}
+        return web.json_response({"choices": [{"message": message, "finish_reason": "stop"}], "usage": usage})
+
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", answer)
+    async with TestServer(app) as server:
+        await ask(str(server.make_url("/v1")))
+    assert [value for name, value in dict(only(spans).attributes or {}).items() if "cache" in name] == [8]
 
 
 @ASKS

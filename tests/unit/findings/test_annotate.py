@@ -90,6 +90,8 @@ def test_round_trip(log: dict[str, Any]) -> None:
         if outcome and properties:
             judged += 1
             assert properties["verdict"] == outcome.verdict
+            assert entry.raw["message"]["text"].startswith(f"[{outcome.verdict}] ")
+            assert entry.raw["partialFingerprints"]["signalbox/v1"] == outcome.fingerprint
             assert properties["justification"] == outcome.justification == f"Because of {entry.fingerprint}."
             assert properties["evidence"][0]["firstLine"] == 1
             ours = [s for s in entry.raw.get("suppressions", []) if "signalbox" in s.get("properties", {})]
