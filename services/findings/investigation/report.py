@@ -1,7 +1,7 @@
 """The report: one HTML file, complete in itself, that a person would rather look at.
 
-Findings are grouped by rule and file. Those of a file that ended for the same reason stand under it once. What a person
-decides of them is saved by the page as a file for `--decisions`.
+Findings are grouped by rule and file. A reason stands there once a rule; others that ended for it lead there. What a
+person decides of them is saved by the page as a file for `--decisions`.
 """
 
 from __future__ import annotations
@@ -81,10 +81,15 @@ class FlaggedPlace:
 
 @dataclass(frozen=True)
 class Case:
-    """Findings of one rule in one file that say the same, and ended alike for the same reason."""
+    """Findings of one rule in one file that say the same, and ended alike for the same reason.
+
+    reason: what its reason is found by on the page; first: where that stands, if it is another case's.
+    """
 
     outcome: Outcome
     places: list[FlaggedPlace]
+    reason: str
+    first: str
 
     @property
     def fingerprints(self) -> list[str]:
@@ -146,26 +151,37 @@ async def _by_rule(judged: Iterable[Judged], reader: _Excerpts) -> list[RuleGrou
         found.sort(key=lambda each: each.finding.location.file)
         counts = Counter(each.outcome.verdict for each in found)
         in_files = groupby(found, key=lambda each: each.finding.location.file)
+        reasons = dict[tuple[Any, ...], tuple[str, str]]()
         groups.append(
             RuleGroup(
                 rule_id,
                 ", ".join(sorted({each.finding.cwe for each in found} - {""})),
                 min((each.severity for each in found), key=_SEVERITIES.__getitem__),
                 {verdict: counts[verdict] for verdict in _ORDER},
-                [(file, await _cases(list(of_file), reader)) for file, of_file in in_files],
+                [(file, await _cases(list(of_file), reader, reasons)) for file, of_file in in_files],
             )
         )
     groups.sort(key=lambda each: (_SEVERITIES[each.severity], *(-each.counts[v] for v in _ORDER), each.rule_id))
     return groups
 
 
-async def _cases(judged: list[Judged], reader: _Excerpts) -> list[Case]:
+async def _cases(
+    judged: list[Judged], reader: _Excerpts, reasons: dict[tuple[Any, ...], tuple[str, str]]
+) -> list[Case]:
+    """Returns the findings of a file; `reasons` that were given before are told of there."""
     alike: dict[tuple[Any, ...], list[Judged]] = {}
     for each in sorted(judged, key=lambda each: (_ORDER[each.outcome.verdict], each.finding.location.first_line)):
         told = each.outcome
         words = told.verdict, told.justification, told.open_question, told.error, each.finding.message
         alike.setdefault((*words, told.confidence, told.decided_by), []).append(each)
-    return [Case(found[0].outcome, [await reader.of(each) for each in found]) for found in alike.values()]
+    cases = []
+    for found in alike.values():
+        told, places = found[0].outcome, [await reader.of(each) for each in found]
+        reason = told.verdict, told.justification, told.open_question, told.error
+        name, first = reasons.get(reason, (f"reason-{found[0].finding.fingerprint}", ""))
+        reasons.setdefault(reason, (name, places[0].place.words))
+        cases.append(Case(told, places, name, first))
+    return cases
 
 
 def _histogram(judged: Sequence[Judged]) -> list[Mapping[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,84 @@ async def test_the_report_is_held_to_what_every_page_is(tmp_path: Path, width: i
         page = await opened(browser, width, scheme)
         await page.goto(file.as_uri())
         assert await problems(page, width) == []
+
+
+def judged(rule: str, file: str, line: int, severity: Severity, **told: Any) -> Judged:
+    location = sast_pb2.CodeLocation(file=file, first_line=line, last_line=line)
+    source = sast_pb2.CodeLocation(file="src/in.py", first_line=1, message="read here")
+    sink = sast_pb2.CodeLocation(file=file, first_line=line, message="run here")
+    finding = sast_pb2.Finding(
+        fingerprint=f"{rule}-{file}-{line}", rule_id=rule, cwe="CWE-78", message=f"Line {line}.", location=location,
+        trace=[source, sink],
+    )  # fmt: skip
+    given = {"verdict": Verdict.FALSE_POSITIVE, "confidence": None, "justification": f"Of {rule} {line}.", **told}
+    return Judged(finding, Outcome(finding.fingerprint, **given), severity)
+
+
+async def test_the_report_says_in_order_what_was_found_read_and_left_open() -> None:
+    review = {"verdict": Verdict.NEEDS_REVIEW, "justification": "Nobody knows who calls it.", "open_question": "Who?"}
+    found = [
+        judged("R-low", "src/a.py", 1, Severity.LOW, verdict=Verdict.TRUE_POSITIVE, confidence=0.95),
+        judged("R-high", "src/b.py", 2, Severity.HIGH, read=("src/b.py:1-40",), **review),
+        judged("R-high", "src/a.py", 3, Severity.HIGH),
+        judged("R-high", "src/b.py", 4, Severity.HIGH, **review),
+        judged("R-high", "src/c.py", 5, Severity.HIGH, **review),
+        judged("R-true", "src/a.py", 6, Severity.HIGH, verdict=Verdict.TRUE_POSITIVE, confidence=0.9),
+    ]
+    shown = Shown(await render_report(Summary("app", COMMIT, tuple(found), {}), SourceCode(SITE, COMMIT)))
+    # The worst rules first, of these what is true; in a rule by file, and each finding under its own.
+    assert shown.of("h3") == ["R-true", "R-high", "R-low"]
+    assert shown.of("h4") == ["src/a.py", "src/a.py", "src/b.py", "src/c.py", "src/a.py"]
+    said = [text for text in shown.of("summary") if text.startswith("Line ")]
+    assert said == ["Line 6.", "Line 3.", "Line 2.", "Line 4.", "Line 5.", "Line 1."]
+    text = " ".join(shown.of("main"))
+    assert "source src/in.py:1 read here sink src/b.py:2 run here" in text
+    assert text.count("Read: src/b.py:1-40") == 1
+    # A reason, with what it leaves open, stands there once, and those that ended for it too lead there.
+    assert (text.count("Nobody knows who calls it."), text.count("Open: Who?")) == (1, 1)
+    assert text.count("For the same reason as src/b.py:2 .") == 2
+    assert len(set(shown.targets)) == 1
+    assert shown.targets[0].removeprefix("#") in shown.ids
+    # How verdicts are distributed: over severities and weaknesses, and by confidence where that was measured.
+    assert "By severity true positive needs review false positive high 1 3 1 low 1" in text
+    assert "By weakness true positive needs review false positive CWE-78 2 3 1" in text
+    assert [title for title in shown.titles if title.startswith("0.9")] == ["0.9 and up: 2"]
+
+
+class Shown(HTMLParser):
+    """The texts of a page by what they stand in, what its links lead to inside of it, its ids and titles."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self._texts: list[tuple[tuple[str, ...], str]] = []
+        self._within: list[str] = []
+        self.targets: list[str] = []
+        self.ids: set[str] = set()
+        self.titles: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Enters an element."""
+        given = {name: value or "" for name, value in attrs}
+        self.ids |= {given.get("id", "")}
+        self.titles += [given["title"]] if "title" in given else []
+        self.targets += [given["href"]] if given.get("href", "").startswith("#") else []
+        if tag not in ("meta", "input"):
+            self._within.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        """Leaves it."""
+        while self._within and self._within.pop() != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        """Notes a text."""
+        if data.strip():
+            self._texts.append((tuple(self._within), " ".join(data.split())))
+
+    def of(self, tag: str) -> list[str]:
+        """Returns the texts in elements of a tag."""
+        return [text for within, text in self._texts if tag in within]
 
 
 # What a finding takes of a page, and what of a page is laid out before anybody scrolls or opens anything.
