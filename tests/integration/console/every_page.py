@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 from urllib.parse import urlencode
 
+from google.protobuf.json_format import ParseDict
 from signalbox.v1 import (
     agents_pb2,
     caller_pb2,
@@ -31,6 +32,13 @@ from tests.fixtures.walked_run import RUN_ID
 from tests.integration.console.fake_gateway import FakeGateway, waiting
 
 THREAD = "talk"
+# Runs that end with a result of each agent.
+RESULTS = {
+    agent: f"{digit}{RUN_ID[1:]}"
+    for digit, agent in zip(
+        "abcde", ("graph_editor", "incident_investigation", "sast_triage", "sast_investigation", "graph"), strict=True
+    )
+}
 PLACES = {"run_id": RUN_ID, "thread_id": THREAD}
 # What leads elsewhere, or is no page.
 NO_PAGES = frozenset(("/", "/runs/{run_id}/events", "/static/{name}"))
@@ -57,6 +65,7 @@ def addresses() -> list[str]:
         if isinstance(route, Route) and "GET" in (route.methods or ()) and route.path not in NO_PAGES
     ]
     plain = [path.format(**PLACES) for path in paths]
+    plain += [f"/runs/{run_id}" for run_id in RESULTS.values()]
     return [*plain, *(f"{path}?{urlencode(asked)}" for path, each in MORE.items() for asked in each)]
 
 
@@ -79,6 +88,10 @@ def fill(gateway: FakeGateway) -> None:
         other.run_id, other.state, other.outcome = f"{number + 1}{RUN_ID[1:]}", state, outcome
         other.title, other.stop_reason = f"How warm was pump {number} yesterday?", _STOPPED.get(outcome, "")
         gateway.runs[other.run_id] = other
+    for agent, run_id in RESULTS.items():
+        other = runs_pb2.Run(run_id=run_id, agent=agent, state=runs_pb2.RUN_STATE_SUCCEEDED, output=result_of(agent))
+        other.create_time.CopyFrom(run.create_time)
+        gateway.runs[run_id] = other
     gateway.question = waiting(roles=["approver"], assignee="bob")
     change = gateway.question.graph_change_set.nodes.add(kind=graph_editor_pb2.CHANGE_KIND_UPDATED)
     change.node.label, change.node.key = "Ticket", "T-1"
@@ -87,6 +100,12 @@ def fill(gateway: FakeGateway) -> None:
     gateway.hosted = [_hosted()]
     gateway.state.values.update({"messages": [{"type": "human", "content": "How many?"}], "count": 2})
     gateway.heard = _heard()
+    for step, ended in zip(gateway.shown.story.route, ("UNAVAILABLE", "DATABASE_DOWN", "http_503"), strict=False):
+        for call in step.calls:
+            call.outcome = ended
+    wait = gateway.shown.story.waits.add(dependency="sql_executor", cause="DATABASE_DOWN")
+    wait.begin_time.CopyFrom(run.create_time)
+    wait.end_time.CopyFrom(run.create_time)
     gateway.policy.limits.add(name="max_iterations", origin=policy_pb2.LIMIT_ORIGIN_FILE).value.number_value = 3
     gateway.counts = [
         runs_pb2.DecisionCount(
@@ -98,6 +117,72 @@ def fill(gateway: FakeGateway) -> None:
         each.begin_time.FromSeconds(run.create_time.seconds)
     gateway.run_counts = _run_counts()
     gateway.shown.story.costs.CopyFrom(_costs())
+
+
+def result_of(agent: str) -> runs_pb2.RunOutput:
+    """Returns a result of an agent with all that its block shows."""
+    output = runs_pb2.RunOutput()
+    if agent == "graph_editor":
+        ParseDict(_CHANGED, output.graph_editor)
+    elif agent == "incident_investigation":
+        ParseDict(_INCIDENT, output.incident_investigation)
+    elif agent == "graph":
+        output.graph.agent = "mine"
+        ParseDict({"messages": _SAID, "total": 5}, output.graph.output)
+    else:
+        ParseDict(_VERDICT, getattr(output, agent))
+    return output
+
+
+_CITED = {"file": "src/pool.py", "first_line": 3, "last_line": 4, "commit": "c0ffee" + "0" * 34, "quote": "max = 2"}
+_CHANGED = {
+    "answer": "The service has another port.",
+    "change_set": {
+        "nodes": [
+            {
+                "kind": "CHANGE_KIND_UPDATED",
+                "node": {"label": "Service", "key": "web"},
+                "before": {"port": 80, "same": 1},
+                "after": {"port": 81, "same": 1},
+            }
+        ]
+    },
+    "steps": [{"operation_id": "1", "tool": "update_node", "result": "applied", "text": "port is 81"}],
+}
+_INCIDENT = {
+    "root_cause": "The pool is too small.",
+    "confidence": 0.8,
+    "validated": True,
+    "problems": ["Another pool is as small."],
+    "explanation": "Requests wait for a connection.",
+    "evidence": [
+        {"claim": "The limit is 2.", "holds": True, "found": "max = 2  # was 20", "code": _CITED},
+        {
+            "claim": "It calls the api.",
+            "problem": "no such edge",
+            "graph_path": {"nodes": [{"label": "S", "key": "w"}]},
+        },
+        {"claim": "Waits are long.", "holds": True, "query": {"query": "SELECT 1", "row": {"wait_s": "4"}}},
+        {"claim": "It is deployed.", "holds": True, "tool": {"tool": "deployments", "arguments": {"of": "web"}}},
+    ],
+    "timeline": [{"time": "2026-03-02T09:30:00Z", "event": "The limit was lowered."}],
+    "recommendations": ["Enlarge it."],
+}
+_VERDICT = {
+    "verdict": "VERDICT_NEEDS_REVIEW",
+    "confidence": 0.7,
+    "confidence_calibrated": True,
+    "justification": "It runs a shell.",
+    "evidence": [{"claim": "The name is joined.", **_CITED}],
+    "open_question": "Who calls it?",
+    "read": [{"file": "src/pool.py", "first_line": 1, "last_line": 40}],
+    "notes": ["The snippet reads otherwise."],
+}
+_SAID = [
+    {"type": "human", "content": "2 + 3?"},
+    {"type": "ai", "content": "", "tool_calls": [{"name": "add", "args": {"a": 2}}]},
+    {"type": "ai", "content": "5"},
+]
 
 
 def _hosted() -> agents_pb2.Agent:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.async_api import Browser
+from signalbox.v1 import threads_pb2
 
 from services.console.explanation_page.page import render_page
 from tests.fixtures.browser import async_browser
 from tests.fixtures.page_checks import LOOKS, NARROW, TOO_WIDE, UNSTYLED, WIDE, found_by_axe, opened, problems
 from tests.fixtures.walked_run import RUN_ID, explained
 from tests.integration.console.conftest import Console
-from tests.integration.console.every_page import addresses, fill
+from tests.integration.console.every_page import RESULTS, addresses, fill, result_of
 from tests.integration.console.fake_gateway import FakeGateway
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
@@ -75,7 +77,13 @@ async def test_light_dark_and_printed(browser: Browser, console: Console) -> Non
 @pytest.mark.parametrize(("width", "scheme"), LOOKS)
 async def test_the_page_that_explains_a_run(browser: Browser, tmp_path: Path, width: int, scheme: Any) -> None:
     file = tmp_path / f"{RUN_ID}.html"
-    file.write_text(render_page(explained(asks="Go on?")), "utf-8")
     page = await opened(browser, width, scheme)
-    await page.goto(file.as_uri())
-    assert await problems(page, width) == []
+    for agent in ("", *RESULTS):
+        told = explained(asks="Go on?")
+        if agent:
+            told.run.output.CopyFrom(result_of(agent))
+        state = threads_pb2.ThreadState()
+        state.values.update({"messages": [{"role": "human", "content": "How many?"}], "count": 2})
+        file.write_text(render_page(replace(told, states={told.decisions[0].checkpoint_id: state})), "utf-8")
+        await page.goto(file.as_uri())
+        assert await problems(page, width) == [], agent
