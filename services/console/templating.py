@@ -13,6 +13,7 @@ from services.kit.text import limit_changes
 from services.kit.text.json_text import json_text
 from services.kit.text.printing import printable
 from services.kit.text.words import (
+    code_words,
     costs_words,
     duration,
     elapsed,
@@ -50,6 +51,7 @@ def _environment() -> Environment:
         "number": lambda value: number(float(value)),
         "state": state_name,
         "outcome": lambda outcome: (Outcome.of(outcome) or "").replace("_", " "),
+        "code_words": lambda code: printable(code_words(code)),
         "fact": fact,
         "json": lambda message: json_text(MessageToDict(message)),
         "place": lambda name: "the end" if name == "__end__" else printable(name),

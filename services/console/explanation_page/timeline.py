@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from google.protobuf.timestamp_pb2 import Timestamp
 from signalbox.v1 import runs_pb2
 
-from services.kit.text.words import duration
+from services.kit.text.words import code_words, duration
 
 WIDTH = 1000.0
 # A stretch without work that is longer than this part of the work is drawn as wide as this part of all.
@@ -109,11 +109,11 @@ def _spans(story: runs_pb2.RunExplanation, until: datetime) -> Iterator[_Span]:
             lasted = timedelta(milliseconds=call.elapsed_ms)
             at = moment(call.end_time) if call.HasField("end_time") else at + lasted
             lane = MODEL if call.kind == MODEL else call.service or call.kind
-            detail = f"{call.kind} {call.name}: {call.outcome}, {duration(call.elapsed_ms)}"
+            detail = f"{call.kind} {call.name}: {code_words(call.outcome)}, {duration(call.elapsed_ms)}"
             yield _Span(lane, at - lasted, at, call.name, detail, step.led_by, call.outcome not in GOOD)
     for wait in story.waits:
         end = moment(wait.end_time) if wait.HasField("end_time") else until
-        detail = f"{wait.dependency} was away: {wait.cause}"
+        detail = f"{wait.dependency} was away: {code_words(wait.cause)}"
         yield _Span(WAITING, moment(wait.begin_time), end, wait.dependency, detail, wait.led_by, is_bad=True)
     for asked in story.questions:
         end = moment(asked.answer_time) if asked.HasField("answer_time") else until

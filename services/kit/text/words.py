@@ -31,6 +31,11 @@ _ORIGINS = {
 }
 
 
+def code_words(code: str) -> str:
+    """Returns a reason code, or how a call ended, in words: `DATABASE_DOWN` is `database down`."""
+    return (code.lower() if code.isupper() else code).replace("_", " ")
+
+
 def state_name(state: int) -> str:
     """`SUCCEEDED` for `RUN_STATE_SUCCEEDED`; a number that this version does not know stays one."""
     names = {value: name for name, value in runs_pb2.RunState.items()}
