@@ -16,6 +16,7 @@ from services.cli.client import CALL_TIMEOUT_S, Connection, channel_to
 from services.cli.errors import CliError, from_rpc
 from services.cli.exit_codes import ExitCode
 from services.cli.terminal import Terminal
+from services.console.run_names import FEWEST_DIGITS, LAST, is_id, may_name_run
 from services.kit.errors import error_detail
 from services.kit.identity.bearer import bearer_metadata
 from services.kit.wire.pages import listed
@@ -23,6 +24,8 @@ from services.kit.wire.pages import listed
 # Items and bytes of one part of an upload; a message may have 4 MiB.
 PART_ITEMS = 500
 PART_BYTES = 2 * 1024 * 1024
+# The newest batches that one is looked for among by the beginning of its id.
+MOST_NAMED = 1000
 # How long a watch that nobody serves is tried again, without news in between.
 PATIENCE_S = 60.0
 PAUSE_S = 0.5
@@ -114,6 +117,25 @@ class BatchClient:
         """Returns the newest batches, up to a limit."""
         request = batches_pb2.ListBatchesRequest(subject=subject)
         return await listed(lambda page: self._call(self._stub.ListBatches, page), request, "batches", limit=limit)
+
+    async def named(self, name: str) -> str:
+        """Returns the id of the batch that is named so, in full, by its beginning or as `last`, of those seen here."""
+        if is_id(name):
+            return name
+        hint = "`signalbox batches list` lists the batches you may see"
+        if not may_name_run(name):
+            told = f"{name!r} names no batch: give its id, {FEWEST_DIGITS} or more digits of that, or `{LAST}`"
+            raise CliError(told, hint=hint, code=ExitCode.USAGE)
+        begun = "" if name == LAST else name.lower().replace("-", "")
+        newest = await self.listed("", 1 if name == LAST else MOST_NAMED)
+        found = [each.batch_id for each in newest if each.batch_id.replace("-", "").startswith(begun)]
+        if len(found) == 1 or (found and name == LAST):
+            return found[0]
+        if found:
+            told = f"{name} begins several ids, such as {found[0]} and {found[1]}: give more of it"
+        else:
+            told = f"of the newest {len(newest)} batches none is named {name}" if newest else "there is no batch yet"
+        raise CliError(told, hint=hint, code=ExitCode.USAGE)
 
     async def cancel(self, batch_id: str) -> batches_pb2.Batch:
         """Asks a batch to stop."""

@@ -27,7 +27,7 @@ commands = typer.Typer()
 batches_command = typer.Typer(no_args_is_help=True, help="Run many inputs of an agent as one batch.")
 commands.add_typer(batches_command, name="batches")
 
-BatchId = Annotated[str, typer.Argument(metavar="BATCH", help="Its id.")]
+BatchId = Annotated[str, typer.Argument(metavar="BATCH", help="Its id, the beginning of one, or `last`.")]
 Watch = Annotated[bool, typer.Option("--watch/--no-watch", help="Follow it until it has ended.")]
 # Forms of whole files, which are written by `batch_exports`.
 FILE_FORMS = ("xlsx", "sarif", "html")
@@ -177,15 +177,17 @@ async def create(
         return await _follow(batches, batch.batch_id, terminal)
 
 
-async def follow(connection: Connection, batch_id: str, terminal: Terminal) -> ExitCode:
+async def follow(connection: Connection, batch_name: str, terminal: Terminal) -> ExitCode:
     """Says how a batch goes until it has ended. Raises CliError."""
     async with open_batches(connection) as batches:
+        batch_id = await batches.named(batch_name)
         return await _follow(batches, batch_id, terminal)
 
 
-async def show(connection: Connection, batch_id: str, terminal: Terminal, *, as_json: bool) -> ExitCode:
+async def show(connection: Connection, batch_name: str, terminal: Terminal, *, as_json: bool) -> ExitCode:
     """Shows a batch. Raises CliError."""
     async with open_batches(connection) as batches:
+        batch_id = await batches.named(batch_name)
         batch = await batches.get(batch_id)
     if as_json:
         terminal.json(batch)
@@ -213,30 +215,33 @@ async def list_batches(
     return ExitCode.OK
 
 
-async def cancel(connection: Connection, batch_id: str, terminal: Terminal) -> ExitCode:
+async def cancel(connection: Connection, batch_name: str, terminal: Terminal) -> ExitCode:
     """Cancels a batch. Raises CliError."""
     async with open_batches(connection) as batches:
+        batch_id = await batches.named(batch_name)
         batch = await batches.cancel(batch_id)
     terminal.out.print(_state(batch), markup=False)
     return ExitCode.OK
 
 
-async def retry(connection: Connection, batch_id: str, terminal: Terminal, *, watches: bool) -> ExitCode:
+async def retry(connection: Connection, batch_name: str, terminal: Terminal, *, watches: bool) -> ExitCode:
     """Runs items again. Raises CliError."""
     async with open_batches(connection) as batches:
+        batch_id = await batches.named(batch_name)
         count = await batches.retry(batch_id)
         terminal.err.print(Text(f"{several(count, 'item')} to run again"))
         return await _follow(batches, batch_id, terminal) if watches else ExitCode.OK
 
 
 async def export(
-    connection: Connection, batch_id: str, form: Form, output: Path | None, terminal: Terminal
+    connection: Connection, batch_name: str, form: Form, output: Path | None, terminal: Terminal
 ) -> ExitCode:
     """Writes results, item after item. Raises CliError, OSError."""
     if output is not None:
         check_writable(output)
         remove_older(output)
     async with open_batches(connection) as batches:
+        batch_id = await batches.named(batch_name)
         if output is None:
             async for item in batches.items(batch_id):
                 terminal.raw(escaped(form.line(item)))
@@ -249,7 +254,7 @@ async def export(
 
 
 async def export_file(
-    connection: Connection, batch_id: str, form: str, output: Path, terminal: Terminal, *, with_run_ids: bool
+    connection: Connection, batch_name: str, form: str, output: Path, terminal: Terminal, *, with_run_ids: bool
 ) -> ExitCode:
     """Writes results as a file of one of `FILE_FORMS`. Raises CliError, OSError."""
     from services.cli.batch_exports import WRITERS  # what it imports takes longer than most commands
@@ -257,14 +262,16 @@ async def export_file(
     check_writable(output)
     remove_older(output)
     async with open_batches(connection) as batches:
+        batch_id = await batches.named(batch_name)
         with _written_whole(output, terminal) as part_file:
             await WRITERS[form](batches.items(batch_id, with_inputs=True), part_file, with_run_ids=with_run_ids)
     return ExitCode.OK
 
 
-async def delete(connection: Connection, batch_id: str, terminal: Terminal) -> ExitCode:
+async def delete(connection: Connection, batch_name: str, terminal: Terminal) -> ExitCode:
     """Deletes a batch. Raises CliError."""
     async with open_batches(connection) as batches:
+        batch_id = await batches.named(batch_name)
         await batches.delete(batch_id)
     terminal.out.print("deleted", markup=False)
     return ExitCode.OK

@@ -14,13 +14,14 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class FakeGateway(grpc.GenericRpcHandler):
-    """Answers by method name, or refuses with a status; `asked` are the methods that were called, in order."""
+    """Answers by method name, or refuses with a status; `asked` are the methods that were called, in order, and
+    `streams` those that answer more than once."""
 
     def __init__(self, answers: Mapping[str, Message | grpc.StatusCode] | None = None) -> None:
         self.answers = dict(answers or {})
         self.asked: list[str] = []
         self.requests: list[bytes] = []
-        self._streams = {"WatchRun", "ExecuteRun"}
+        self.streams = {"WatchRun", "ExecuteRun"}
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any]:
         name = handler_call_details.method.rpartition("/")[2]
@@ -33,7 +34,7 @@ class FakeGateway(grpc.GenericRpcHandler):
             self._note(name, request)
             yield (await self._answer(name, context)).SerializeToString()
 
-        if name in self._streams:
+        if name in self.streams:
             return grpc.unary_stream_rpc_method_handler(stream)
         return grpc.unary_unary_rpc_method_handler(answer)
 
