@@ -11,6 +11,7 @@ import grpc
 import pytest
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+from prometheus_client import REGISTRY
 from signalbox.v1 import batches_pb2, batches_pb2_grpc, runs_pb2, sast_pb2
 
 from services.batches.answers import new_item, problems_of
@@ -124,6 +125,13 @@ async def test_only_what_has_no_answer_is_run_and_the_rest_is_told_as_it_came(
         told = [dict(each.log_record.attributes or {}) for each in exporter.get_finished_logs()]
         return [each for each in told if each["gen_ai.evaluation.name"] == name]
 
+    def verdicts(rule: str, truth: str, verdict: str) -> float:
+        labels = {"rule": rule, "truth": truth, "verdict": verdict}
+        return REGISTRY.get_sample_value("signalbox_batch_verdicts_total", labels) or 0.0
+
+    cells = [("B602", "vulnerable", "true_positive"), ("B602", "vulnerable", "false_positive")]
+    cells += [("B101", "harmless", "false_positive"), ("B101", "vulnerable", "false_positive")]
+    before = [verdicts(*cell) for cell in cells]
     replica = platform.replica()
     batch_id = await client.started(items)
     await platform.over(batch_id)
@@ -153,6 +161,7 @@ async def test_only_what_has_no_answer_is_run_and_the_rest_is_told_as_it_came(
 
     labels = [str(each["gen_ai.evaluation.score.label"]) for each in evaluations("verdict")]
     assert sorted(labels) == ["right", "right", "wrong"]
+    assert [verdicts(*cell) - was for cell, was in zip(cells, before, strict=True)] == [1, 1, 1, 0]
     recall = {
         each.get("signalbox.finding_rule", ""): each["gen_ai.evaluation.score.value"] for each in evaluations("recall")
     }

@@ -7,6 +7,7 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 from langgraph.graph import START, StateGraph
+from langgraph.types import interrupt
 from pydantic import Field
 from signalbox_routing import END, Always, Router, Rule, Several, fact, terms
 
@@ -92,6 +93,30 @@ async def test_a_run_is_decided_by_the_limits_that_it_is_pinned_to(platform_dsn:
         verification = Verification(ledger, {router.name: router})
         assert [each async for each in verification.disagreements(None)] == []
         assert verification.decision_count >= 2
+
+
+async def test_a_replica_with_other_limits_goes_on_under_those_of_the_run(platform_dsn: str) -> None:
+    def asking() -> Any:
+        graph = StateGraph(State)
+        graph.add_node("write", lambda state: {"rounds": state["rounds"] + 1, "ratio": float(interrupt("How good?"))})
+        graph.add_node("lint", lambda _: {})
+        graph.add_node("proof", lambda _: {})
+        graph.add_edge(START, "write")
+        graph.add_conditional_edges("write", Router("my_table", facts=Known, policy=WriterLimits(), rules=RULES))
+        return graph.compile()
+
+    definition = HostedDefinition(loaded("writer", asking()))
+    limits = set_limits({"writer": {"max_rounds": 1}}, {"writer": built_in(definition.policy, definition.budget)})
+    policy: Any = limits["writer"].policy
+    async with hosted_replica(platform_dsn, loaded("writer", asking()), policy=policy) as replica:
+        run = await replica.run("writer", {"rounds": 0, "ratio": 1.0})
+        assert run.state is RunState.AWAITING_INPUT, run.error
+    # Under its own limits the other would write again.
+    async with hosted_replica(platform_dsn, loaded("writer", asking())) as other:
+        run = await other.answer(run, "2")
+        assert run.state is RunState.SUCCEEDED, run.error
+        [decision] = await other.decisions(run)
+        assert (decision["rule"], decision["grounds"]) == ("max_rounds", {"rounds": 1, "max_rounds": 1})
 
 
 async def test_facts_that_no_ledger_keeps_still_decide(platform_dsn: str) -> None:
