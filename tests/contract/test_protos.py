@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -16,7 +17,7 @@ import protovalidate._gen.buf.validate.validate_pb as validate_pb
 import pytest
 import signalbox.v1
 from google.protobuf import descriptor_pb2
-from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.descriptor import FieldDescriptor, MethodDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 from signalbox.v1 import runs_pb2
@@ -81,26 +82,46 @@ def test_the_rules_it_declares_are_those_that_the_gateway_enforces(image: descri
 WITHOUT_DATABASE = {"EvaluatorService", "GuardService", "ToolExecutorService"}
 
 
-def test_no_text_that_is_looked_up_may_hold_what_no_database_takes() -> None:
+def texts_of_requests() -> Iterator[tuple[MethodDescriptor, FieldDescriptor]]:
+    """The fields of requests that are one text, each with its method."""
     names = [each.name for each in iter_modules(signalbox.v1.__path__) if each.name.endswith("_pb2")]
     modules = [import_module(f"signalbox.v1.{name}") for name in names]
     services = [service for module in modules for service in module.DESCRIPTOR.services_by_name.values()]
+    for method in (method for service in services for method in service.methods):
+        for field in method.input_type.fields:
+            if field.type == FieldDescriptor.TYPE_STRING and not field.is_repeated:
+                yield method, field
+
+
+def test_no_text_that_is_looked_up_may_hold_what_no_database_takes() -> None:
     tried = 0
-    for service in (each for each in services if each.name not in WITHOUT_DATABASE):
-        for method in service.methods:
-            for field in method.input_type.fields:
-                if field.type == FieldDescriptor.TYPE_STRING and not field.is_repeated:
-                    request = GetMessageClass(method.input_type)(**{field.name: "a\0b"})
-                    assert field.name in wrong_fields(request), f"{method.full_name}: {field.name}"
-                    tried += 1
+    for method, field in texts_of_requests():
+        if method.containing_service.name not in WITHOUT_DATABASE:
+            request = GetMessageClass(method.input_type)(**{field.name: "a\0b"})
+            assert field.name in wrong_fields(request), f"{method.full_name}: {field.name}"
+            tried += 1
     assert tried > 40
+
+
+NAMED = {
+    "agent": "Support-team",
+    "router": "Support-team.route_after_checks/lint",
+    "rule": "tools, ?",
+    "destination": "checks/lint, proof",
+}
+
+
+def test_graphs_of_teams_are_named_in_requests_as_they_are() -> None:
+    tried = [(method, field) for method, field in texts_of_requests() if field.name in NAMED]
+    assert {field.name for _, field in tried} == NAMED.keys()
+    for method, field in tried:
+        request = GetMessageClass(method.input_type)(**{field.name: NAMED[field.name]})
+        assert field.name not in wrong_fields(request), f"{method.full_name}: {field.name}"
 
 
 def wrong_fields(request: Message) -> set[str]:
     """The fields in which a request breaks its rules."""
-    with pytest.raises(protovalidate.ValidationError) as refused:
-        protovalidate.validate(request)
-    paths = (each.proto.field for each in refused.value.violations)
+    paths = (each.proto.field for each in protovalidate.collect_violations(request))
     return {path.elements[0].field_name for path in paths if path is not None and path.elements}
 
 
