@@ -29,7 +29,7 @@ from signalbox.v1 import graph_editor_pb2 as signalbox_dot_v1_dot_graph__editor_
 from signalbox.v1 import runs_pb2 as signalbox_dot_v1_dot_runs__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1csignalbox/v1/questions.proto\x12\x0csignalbox.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fsignalbox/v1/graph_editor.proto\x1a\x17signalbox/v1/runs.proto\"\xb7\x03\n\x08Question\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x31\n\rinput_request\x18\x02 \x01(\x0b\x32\x1a.signalbox.v1.InputRequest\x12\r\n\x05\x61gent\x18\x03 \x01(\t\x12\x0f\n\x07subject\x18\x04 \x01(\t\x12\x11\n\tplan_hash\x18\x05 \x01(\t\x12\x36\n\x10graph_change_set\x18\x06 \x01(\x0b\x32\x1c.signalbox.v1.GraphChangeSet\x12*\n\x05state\x18\x07 \x01(\x0e\x32\x1b.signalbox.v1.QuestionState\x12\x12\n\nfor_caller\x18\x08 \x01(\x08\x12\r\n\x05roles\x18\t \x03(\t\x12\x10\n\x08\x61ssignee\x18\n \x01(\t\x12,\n\x08\x61sk_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x16\n\x0e\x65scalated_from\x18\x0c \x01(\t\x12(\n\x05right\x18\r \x01(\x0e\x32\x19.signalbox.v1.AnswerRight\x12,\n\x06\x61nswer\x18\x0e \x01(\x0b\x32\x1c.signalbox.v1.QuestionAnswer\"\x9a\x01\n\x0eQuestionAnswer\x12\x0e\n\x06\x61nswer\x18\x01 \x01(\t\x12\x0f\n\x07subject\x18\x02 \x01(\t\x12(\n\x05right\x18\x03 \x01(\x0e\x32\x19.signalbox.v1.AnswerRight\x12\x0c\n\x04role\x18\x04 \x01(\t\x12/\n\x0b\x61nswer_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xa5\x01\n\x14ListQuestionsRequest\x12\x12\n\nanswerable\x18\x01 \x01(\x08\x12/\n\x05\x61gent\x18\x02 \x01(\tB \xbaH\x1dr\x1b\x32\x19^([a-z][a-z0-9_]{0,63})?$\x12\x1d\n\tpage_size\x18\x03 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xf4\x03(\x00\x12)\n\npage_token\x18\x04 \x01(\tB\x15\xbaH\x12r\x10\x32\x0e^[!-~]{0,256}$\"[\n\x15ListQuestionsResponse\x12)\n\tquestions\x18\x01 \x03(\x0b\x32\x16.signalbox.v1.Question\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"^\n\x12GetQuestionRequest\x12\x18\n\x06run_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01\x12.\n\x10input_request_id\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x18\x80\x01\x32\n^[^\\x00]*$\"?\n\x13GetQuestionResponse\x12(\n\x08question\x18\x01 \x01(\x0b\x32\x16.signalbox.v1.Question\"\xdb\x03\n\x15\x41nswerQuestionRequest\x12\x18\n\x06run_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01\x12\x30\n\x10input_request_id\x18\x02 \x01(\tB\x16\xbaH\x13r\x11\x10\x01\x18\x80\x01\x32\n^[^\\x00]*$\x12\'\n\tplan_hash\x18\x03 \x01(\tB\x14\xbaH\x11r\x0f\x18\x80\x01\x32\n^[^\\x00]*$\x12$\n\x06\x61nswer\x18\x04 \x01(\tB\x14\xbaH\x11r\x0f\x18\xa0\x1f\x32\n^[^\\x00]*$\x12K\n\x07\x61nswers\x18\x05 \x03(\x0b\x32\x30.signalbox.v1.AnswerQuestionRequest.AnswersEntryB\x08\xbaH\x05\x9a\x01\x02\x10\x64\x1a\x46\n\x0c\x41nswersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12%\n\x05value\x18\x02 \x01(\x0b\x32\x16.google.protobuf.Value:\x02\x38\x01:\x91\x01\xbaH\x8d\x01\x1a\x8a\x01\n!answer_question.answer_or_answers\x12\x32\x65ither answer or answers must be set, and not both\x1a\x31(this.answer == \'\') != (this.answers.size() == 0)\"B\n\x16\x41nswerQuestionResponse\x12(\n\x08question\x18\x01 \x01(\x0b\x32\x16.signalbox.v1.Question\"\x97\x01\n\x15\x41ssignQuestionRequest\x12\x18\n\x06run_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01\x12\x30\n\x10input_request_id\x18\x02 \x01(\tB\x16\xbaH\x13r\x11\x10\x01\x18\x80\x01\x32\n^[^\\x00]*$\x12\x32\n\x08\x61ssignee\x18\x03 \x01(\tB \xbaH\x1dr\x1b\x32\x19^[^\\x00-\\x1f\\x7f]{0,128}$\"B\n\x16\x41ssignQuestionResponse\x12(\n\x08question\x18\x01 \x01(\x0b\x32\x16.signalbox.v1.Question*\x9f\x01\n\rQuestionState\x12\x1e\n\x1aQUESTION_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13QUESTION_STATE_OPEN\x10\x01\x12\x1b\n\x17QUESTION_STATE_ANSWERED\x10\x02\x12\x1a\n\x16QUESTION_STATE_EXPIRED\x10\x03\x12\x1c\n\x18QUESTION_STATE_WITHDRAWN\x10\x04\x32\xf9\x02\n\x0fQuestionService\x12X\n\rListQuestions\x12\".signalbox.v1.ListQuestionsRequest\x1a#.signalbox.v1.ListQuestionsResponse\x12R\n\x0bGetQuestion\x12 .signalbox.v1.GetQuestionRequest\x1a!.signalbox.v1.GetQuestionResponse\x12[\n\x0e\x41nswerQuestion\x12#.signalbox.v1.AnswerQuestionRequest\x1a$.signalbox.v1.AnswerQuestionResponse\x12[\n\x0e\x41ssignQuestion\x12#.signalbox.v1.AssignQuestionRequest\x1a$.signalbox.v1.AssignQuestionResponseB*\n\x0csignalbox.v1P\x01Z\x18signalbox/v1;signalboxv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1csignalbox/v1/questions.proto\x12\x0csignalbox.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fsignalbox/v1/graph_editor.proto\x1a\x17signalbox/v1/runs.proto\"\xb7\x03\n\x08Question\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x31\n\rinput_request\x18\x02 \x01(\x0b\x32\x1a.signalbox.v1.InputRequest\x12\r\n\x05\x61gent\x18\x03 \x01(\t\x12\x0f\n\x07subject\x18\x04 \x01(\t\x12\x11\n\tplan_hash\x18\x05 \x01(\t\x12\x36\n\x10graph_change_set\x18\x06 \x01(\x0b\x32\x1c.signalbox.v1.GraphChangeSet\x12*\n\x05state\x18\x07 \x01(\x0e\x32\x1b.signalbox.v1.QuestionState\x12\x12\n\nfor_caller\x18\x08 \x01(\x08\x12\r\n\x05roles\x18\t \x03(\t\x12\x10\n\x08\x61ssignee\x18\n \x01(\t\x12,\n\x08\x61sk_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x16\n\x0e\x65scalated_from\x18\x0c \x01(\t\x12(\n\x05right\x18\r \x01(\x0e\x32\x19.signalbox.v1.AnswerRight\x12,\n\x06\x61nswer\x18\x0e \x01(\x0b\x32\x1c.signalbox.v1.QuestionAnswer\"\x9a\x01\n\x0eQuestionAnswer\x12\x0e\n\x06\x61nswer\x18\x01 \x01(\t\x12\x0f\n\x07subject\x18\x02 \x01(\t\x12(\n\x05right\x18\x03 \x01(\x0e\x32\x19.signalbox.v1.AnswerRight\x12\x0c\n\x04role\x18\x04 \x01(\t\x12/\n\x0b\x61nswer_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xac\x01\n\x14ListQuestionsRequest\x12\x12\n\nanswerable\x18\x01 \x01(\x08\x12\x36\n\x05\x61gent\x18\x02 \x01(\tB\'\xbaH$r\"2 ^([A-Za-z][A-Za-z0-9_-]{0,63})?$\x12\x1d\n\tpage_size\x18\x03 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xf4\x03(\x00\x12)\n\npage_token\x18\x04 \x01(\tB\x15\xbaH\x12r\x10\x32\x0e^[!-~]{0,256}$\"[\n\x15ListQuestionsResponse\x12)\n\tquestions\x18\x01 \x03(\x0b\x32\x16.signalbox.v1.Question\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"^\n\x12GetQuestionRequest\x12\x18\n\x06run_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01\x12.\n\x10input_request_id\x18\x02 \x01(\tB\x14\xbaH\x11r\x0f\x18\x80\x01\x32\n^[^\\x00]*$\"?\n\x13GetQuestionResponse\x12(\n\x08question\x18\x01 \x01(\x0b\x32\x16.signalbox.v1.Question\"\xdb\x03\n\x15\x41nswerQuestionRequest\x12\x18\n\x06run_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01\x12\x30\n\x10input_request_id\x18\x02 \x01(\tB\x16\xbaH\x13r\x11\x10\x01\x18\x80\x01\x32\n^[^\\x00]*$\x12\'\n\tplan_hash\x18\x03 \x01(\tB\x14\xbaH\x11r\x0f\x18\x80\x01\x32\n^[^\\x00]*$\x12$\n\x06\x61nswer\x18\x04 \x01(\tB\x14\xbaH\x11r\x0f\x18\xa0\x1f\x32\n^[^\\x00]*$\x12K\n\x07\x61nswers\x18\x05 \x03(\x0b\x32\x30.signalbox.v1.AnswerQuestionRequest.AnswersEntryB\x08\xbaH\x05\x9a\x01\x02\x10\x64\x1a\x46\n\x0c\x41nswersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12%\n\x05value\x18\x02 \x01(\x0b\x32\x16.google.protobuf.Value:\x02\x38\x01:\x91\x01\xbaH\x8d\x01\x1a\x8a\x01\n!answer_question.answer_or_answers\x12\x32\x65ither answer or answers must be set, and not both\x1a\x31(this.answer == \'\') != (this.answers.size() == 0)\"B\n\x16\x41nswerQuestionResponse\x12(\n\x08question\x18\x01 \x01(\x0b\x32\x16.signalbox.v1.Question\"\x97\x01\n\x15\x41ssignQuestionRequest\x12\x18\n\x06run_id\x18\x01 \x01(\tB\x08\xbaH\x05r\x03\xb0\x01\x01\x12\x30\n\x10input_request_id\x18\x02 \x01(\tB\x16\xbaH\x13r\x11\x10\x01\x18\x80\x01\x32\n^[^\\x00]*$\x12\x32\n\x08\x61ssignee\x18\x03 \x01(\tB \xbaH\x1dr\x1b\x32\x19^[^\\x00-\\x1f\\x7f]{0,128}$\"B\n\x16\x41ssignQuestionResponse\x12(\n\x08question\x18\x01 \x01(\x0b\x32\x16.signalbox.v1.Question*\x9f\x01\n\rQuestionState\x12\x1e\n\x1aQUESTION_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13QUESTION_STATE_OPEN\x10\x01\x12\x1b\n\x17QUESTION_STATE_ANSWERED\x10\x02\x12\x1a\n\x16QUESTION_STATE_EXPIRED\x10\x03\x12\x1c\n\x18QUESTION_STATE_WITHDRAWN\x10\x04\x32\xf9\x02\n\x0fQuestionService\x12X\n\rListQuestions\x12\".signalbox.v1.ListQuestionsRequest\x1a#.signalbox.v1.ListQuestionsResponse\x12R\n\x0bGetQuestion\x12 .signalbox.v1.GetQuestionRequest\x1a!.signalbox.v1.GetQuestionResponse\x12[\n\x0e\x41nswerQuestion\x12#.signalbox.v1.AnswerQuestionRequest\x1a$.signalbox.v1.AnswerQuestionResponse\x12[\n\x0e\x41ssignQuestion\x12#.signalbox.v1.AssignQuestionRequest\x1a$.signalbox.v1.AssignQuestionResponseB*\n\x0csignalbox.v1P\x01Z\x18signalbox/v1;signalboxv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,7 +38,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\014signalbox.v1P\001Z\030signalbox/v1;signalboxv1'
   _globals['_LISTQUESTIONSREQUEST'].fields_by_name['agent']._loaded_options = None
-  _globals['_LISTQUESTIONSREQUEST'].fields_by_name['agent']._serialized_options = b'\272H\035r\0332\031^([a-z][a-z0-9_]{0,63})?$'
+  _globals['_LISTQUESTIONSREQUEST'].fields_by_name['agent']._serialized_options = b'\272H$r\"2 ^([A-Za-z][A-Za-z0-9_-]{0,63})?$'
   _globals['_LISTQUESTIONSREQUEST'].fields_by_name['page_size']._loaded_options = None
   _globals['_LISTQUESTIONSREQUEST'].fields_by_name['page_size']._serialized_options = b'\272H\007\032\005\030\364\003(\000'
   _globals['_LISTQUESTIONSREQUEST'].fields_by_name['page_token']._loaded_options = None
@@ -67,30 +67,30 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ASSIGNQUESTIONREQUEST'].fields_by_name['input_request_id']._serialized_options = b'\272H\023r\021\020\001\030\200\0012\n^[^\\x00]*$'
   _globals['_ASSIGNQUESTIONREQUEST'].fields_by_name['assignee']._loaded_options = None
   _globals['_ASSIGNQUESTIONREQUEST'].fields_by_name['assignee']._serialized_options = b'\272H\035r\0332\031^[^\\x00-\\x1f\\x7f]{0,128}$'
-  _globals['_QUESTIONSTATE']._serialized_start=1986
-  _globals['_QUESTIONSTATE']._serialized_end=2145
+  _globals['_QUESTIONSTATE']._serialized_start=1993
+  _globals['_QUESTIONSTATE']._serialized_end=2152
   _globals['_QUESTION']._serialized_start=197
   _globals['_QUESTION']._serialized_end=636
   _globals['_QUESTIONANSWER']._serialized_start=639
   _globals['_QUESTIONANSWER']._serialized_end=793
   _globals['_LISTQUESTIONSREQUEST']._serialized_start=796
-  _globals['_LISTQUESTIONSREQUEST']._serialized_end=961
-  _globals['_LISTQUESTIONSRESPONSE']._serialized_start=963
-  _globals['_LISTQUESTIONSRESPONSE']._serialized_end=1054
-  _globals['_GETQUESTIONREQUEST']._serialized_start=1056
-  _globals['_GETQUESTIONREQUEST']._serialized_end=1150
-  _globals['_GETQUESTIONRESPONSE']._serialized_start=1152
-  _globals['_GETQUESTIONRESPONSE']._serialized_end=1215
-  _globals['_ANSWERQUESTIONREQUEST']._serialized_start=1218
-  _globals['_ANSWERQUESTIONREQUEST']._serialized_end=1693
-  _globals['_ANSWERQUESTIONREQUEST_ANSWERSENTRY']._serialized_start=1475
-  _globals['_ANSWERQUESTIONREQUEST_ANSWERSENTRY']._serialized_end=1545
-  _globals['_ANSWERQUESTIONRESPONSE']._serialized_start=1695
-  _globals['_ANSWERQUESTIONRESPONSE']._serialized_end=1761
-  _globals['_ASSIGNQUESTIONREQUEST']._serialized_start=1764
-  _globals['_ASSIGNQUESTIONREQUEST']._serialized_end=1915
-  _globals['_ASSIGNQUESTIONRESPONSE']._serialized_start=1917
-  _globals['_ASSIGNQUESTIONRESPONSE']._serialized_end=1983
-  _globals['_QUESTIONSERVICE']._serialized_start=2148
-  _globals['_QUESTIONSERVICE']._serialized_end=2525
+  _globals['_LISTQUESTIONSREQUEST']._serialized_end=968
+  _globals['_LISTQUESTIONSRESPONSE']._serialized_start=970
+  _globals['_LISTQUESTIONSRESPONSE']._serialized_end=1061
+  _globals['_GETQUESTIONREQUEST']._serialized_start=1063
+  _globals['_GETQUESTIONREQUEST']._serialized_end=1157
+  _globals['_GETQUESTIONRESPONSE']._serialized_start=1159
+  _globals['_GETQUESTIONRESPONSE']._serialized_end=1222
+  _globals['_ANSWERQUESTIONREQUEST']._serialized_start=1225
+  _globals['_ANSWERQUESTIONREQUEST']._serialized_end=1700
+  _globals['_ANSWERQUESTIONREQUEST_ANSWERSENTRY']._serialized_start=1482
+  _globals['_ANSWERQUESTIONREQUEST_ANSWERSENTRY']._serialized_end=1552
+  _globals['_ANSWERQUESTIONRESPONSE']._serialized_start=1702
+  _globals['_ANSWERQUESTIONRESPONSE']._serialized_end=1768
+  _globals['_ASSIGNQUESTIONREQUEST']._serialized_start=1771
+  _globals['_ASSIGNQUESTIONREQUEST']._serialized_end=1922
+  _globals['_ASSIGNQUESTIONRESPONSE']._serialized_start=1924
+  _globals['_ASSIGNQUESTIONRESPONSE']._serialized_end=1990
+  _globals['_QUESTIONSERVICE']._serialized_start=2155
+  _globals['_QUESTIONSERVICE']._serialized_end=2532
 # @@protoc_insertion_point(module_scope)
