@@ -71,7 +71,7 @@ BAD_REQUESTS = [
     ("ListDecisions", runs_pb2.ListDecisionsRequest(run_id=UUID, page_token="t" * 257), ["page_token"], "256"),
     ("ListDecisions", runs_pb2.ListDecisionsRequest(run_id=UUID, page_token="a\x00b"), ["page_token"], "NUL"),
     ("ListDecisions", runs_pb2.ListDecisionsRequest(run_id="no"), ["run_id"], "UUID"),
-    ("ListDecisions", runs_pb2.ListDecisionsRequest(rule="a b", subject="\x00"), ["rule", "subject"], "pattern"),
+    ("ListDecisions", runs_pb2.ListDecisionsRequest(rule="\x00", subject="\x00"), ["rule", "subject"], "NUL"),
     ("CountDecisions", runs_pb2.CountDecisionsRequest(interval_hours=745), ["agent", "interval_hours"], "744"),
     ("CountRuns", runs_pb2.CountRunsRequest(interval_minutes=4), ["since_time", "interval_minutes"], "44640"),
     ("ExplainRun", runs_pb2.ExplainRunRequest(run_id="no", page_size=1001), ["run_id", "page_size"], "UUID"),
