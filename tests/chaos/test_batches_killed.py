@@ -1,4 +1,4 @@
-"""A batch while its client and every service that has a part in it are killed three times: each item is run once."""
+"""A batch while its client, batches, the gateway and every runtime are killed three times: each item is run once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings of a log while the command and every service with a part in them are killed: each is judged once.
+"""Findings of a log while the command, batches, the gateway and every runtime are killed: each is judged once.
 
 `make findings-test FINDINGS=10000` runs it with as many as that, and prints what it took.
 """
