@@ -51,6 +51,8 @@ async def test_an_investigation_makes_no_more_calls_than_are_left(odd: OddServic
     run = await odd.run(incident(), tool_calls=3, wall_time_s=60)
     assert called(odd) == {"execute_db_query": 3}
     assert (run.state, run.stop_reason) == (runs_pb2.RUN_STATE_NEEDS_REVIEW, "budget_exhausted")
+    told = [str(message["content"]) for message in odd.model.requests_of("incident")[-1].messages]
+    assert sum("is spent, and the call was not made" in text for text in told) == 5
 
 
 async def test_the_results_of_calls_within_the_wall_time_are_kept(odd: OddServices) -> None:

@@ -202,6 +202,13 @@ async def test_an_overdue_query_whose_session_is_gone_gives_its_connection_back(
     await way.close()
 
 
+async def test_a_login_that_fails_is_an_outage_and_no_answer(fleet: Fleet) -> None:
+    other = psycopg.conninfo.make_conninfo(fleet.reader_dsn, password="another")
+    async with _runner(other, wait_s=2) as (runner, _):
+        with pytest.raises(DatabaseDown):
+            await runner.run(DEVICES, USER)
+
+
 async def test_a_caller_waits_for_a_turn(fleet: Fleet) -> None:
     async with _runner(fleet.reader_dsn, size=4) as (runner, _):
         answers = await asyncio.gather(*(runner.run(DEVICES, USER) for _ in range(12)))
