@@ -119,6 +119,10 @@ async def test_its_trace_leads_to_every_service_that_it_asked(investigated: Inve
     )
     assert wanted - trace.edges() == set()
     assert (len(trace.roots()), trace.orphans()) == (1, [])
+    decided = [span.attributes for span in trace.spans.values() if "signalbox.rule" in span.attributes]
+    assert decided
+    assert {each["signalbox.correlation_id"] for each in decided} == {ODD}
+    assert {each["signalbox.incident_id"] for each in decided} == {asked.run.input.incident_investigation.incident_id}
 
 
 async def test_an_incident_is_one_run_and_another_by_its_id_is_refused(investigated: Incidents) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import cache
+from itertools import pairwise
 from typing import Any, Final
 
 import orjson
@@ -155,6 +156,12 @@ async def test_a_context_that_is_too_short_is_asked_with_less_once(much: OddServ
     run = await much.run(INPUTS[agent](), wall_time_s=50)
     assert runs_pb2.RunState.Name(run.state) in ("RUN_STATE_SUCCEEDED", "RUN_STATE_NEEDS_REVIEW"), run.error
     assert refused
+    for role in refused:
+        sizes = [len(orjson.dumps(request.body)) for request in much.model.requests_of(role)]
+        asked = [*pairwise(sizes)]
+        assert any(first > longest >= second for first, second in asked), f"{role} was not asked with less: {sizes}"
+        tightened = [b for (a, b), (_, c) in pairwise(asked) if a > b > c and b > longest]
+        assert not tightened, f"{role} was tightened twice: {sizes}"
 
 
 @pytest.mark.parametrize("agent", ["sast_triage", "sast_investigation", "incident_investigation"])
