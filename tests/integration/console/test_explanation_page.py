@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf.json_format import MessageToDict
 from playwright.sync_api import Browser, BrowserContext, Page
 
 from services.console.explained import Explained
@@ -231,6 +233,17 @@ def test_ids_are_copied(open_page: Open) -> None:
     page.get_by_label("Copy run").click()
     page.get_by_text("copied").wait_for()
     assert page.evaluate("navigator.clipboard.readText()") == RUN_ID
+
+
+def test_the_result_is_copied_as_json(open_page: Open) -> None:
+    told = explained()
+    told.run.output.data_chat.answer = 'Twelve: "größer" <b>\u202e'
+    page = open_page(told, permissions=["clipboard-read", "clipboard-write"]).page
+    page.get_by_text("As JSON").click()
+    page.locator(".as-json .copy").click()
+    page.locator(".as-json").get_by_text("copied").wait_for()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert json.loads(copied) == MessageToDict(told.run.output.data_chat, preserving_proto_field_name=True)
 
 
 def test_it_is_light_and_dark_and_narrow(open_page: Open) -> None:

@@ -124,6 +124,24 @@ async def test_what_a_model_says_is_shown_until_its_step_has_ended(browser: Brow
         assert seen.complaints == []
 
 
+async def test_what_a_model_says_is_shown_in_its_conversation(browser: Browser) -> None:
+    whole = explained()
+    begun = running(whole, 2)
+    begun.run.thread_id = "talk"
+    gateway = fake_gateway(begun)
+    said = runs_pb2.TokenChunk(node="agent", message_id="m", text="There are <b>12")
+    gateway.events = [runs_pb2.RunEvent(token_chunk=said)]
+    async with serving(gateway) as port, console_over(port) as console:
+        seen = await opened(browser, console)
+        await seen.page.goto(f"{console.base}/threads/talk")
+        await expect(seen.page.locator("#saying p")).to_have_text("There are <b>12", timeout=TIMEOUT_MS)
+        gateway.events = [
+            changed(1), runs_pb2.RunEvent(sequence=2, node_completed=runs_pb2.NodeCompleted(node="agent"))
+        ]  # fmt: skip
+        await expect(seen.page.locator("#saying")).to_be_hidden(timeout=TIMEOUT_MS)
+        assert seen.complaints == []
+
+
 async def test_the_page_of_an_agent_says_who_changed_its_limits(browser: Browser) -> None:
     gateway = fake_gateway(explained())
     async with serving(gateway) as port, console_over(port) as console:
