@@ -216,10 +216,28 @@ async def test_several_questions_are_answered_from_the_command_and_the_console(h
     assert "right {'b': 1}" in shown.getvalue()
 
     mail = await asked("guarded", messages=["Send it."])
-    with pytest.raises(CliError, match="does not fit"):
+    with pytest.raises(CliError, match="should be non-empty"):
         await answered(mail, '{"decisions": []}')
     assert mail.input_request.options[0] == '{"decisions": [{"type": "approve"}]}'
     assert await answered(mail, mail.input_request.options[0]) is ExitCode.OK
+
+    mails = [await asked("guarded", messages=["Send it."]) for _ in range(2)]
+    edited = {"type": "edit", "edited_action": {"name": "send_mail", "args": {"a": 7, "b": 7}}}
+    async with inside(hosting, lambda: hosting.token("27")) as console:
+        for mail, said in zip(mails, ({"option": mails[0].input_request.options[0]}, {"text": edited}), strict=True):
+            assert "send_mail" in (await console.get(f"/questions/{mail.run_id}")).text
+            form = {"input_request_id": mail.input_request.input_request_id}
+            wrong = await console.post(f"/questions/{mail.run_id}", data={**form, "text": '{"decisions": []}'})
+            assert "should be non-empty" in wrong.text
+            given = {
+                name: each if isinstance(each, str) else json.dumps({"decisions": [each]})
+                for name, each in said.items()
+            }
+            assert (await console.post(f"/questions/{mail.run_id}", data={**form, **given})).status_code == 303
+            async for _ in client.watch(mail.run_id):
+                pass
+            ended = await client.get(mail.run_id)
+            assert ("sent 7 7" in str(ended.output)) is ("text" in said), ended
 
     run = await asked("two_questions")
     ids = {each.payload.string_value: each.interrupt_id for each in run.input_request.interrupts}
@@ -330,6 +348,10 @@ async def test_why_code_decided_is_explained(hosting: Platform) -> None:
     limits = [(limit.name, limit.value.number_value) for limit in explained.run.agent.limits]
     assert limits == [("most_rounds", 3)]
     assert [step.node for step in explained.run.route] == ["model", "tools", "model", "tools", "model"]
+    request = runs_pb2.CountDecisionsRequest(agent="calculator")
+    counts = (await client.stub.CountDecisions(request, metadata=client.metadata, timeout=CALL_TIMEOUT_S)).counts
+    # Of a lifted table too, a rule that has never fired is told.
+    assert {each.rule: each.count > 0 for each in counts}.items() >= {"most_rounds": False, "to_end": True}.items()
     async with inside(hosting, lambda: hosting.token("27")) as console:
         for path in (f"/runs/{run.run_id}", "/routes?agent=calculator"):
             page = await console.get(path, follow_redirects=True)
