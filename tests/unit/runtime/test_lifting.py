@@ -141,6 +141,15 @@ def with_arithmetic(state: Any) -> str:
     return "stop" if rounds % 3 == 0 or rounds > 2 * MAX_ROUNDS else "go"
 
 
+def with_tool_names(state: Any) -> str:
+    calls = state["messages"][-1].tool_calls
+    if len(calls) != 1:
+        return "end"
+    if calls[0]["name"] == "question":
+        return "ask"
+    return "draft" if calls[0]["name"] == "draft" else "other"
+
+
 def with_whole_number(state: Any) -> str:
     if int(state.get("rounds", 0)) >= MAX_ROUNDS:
         return "stop"
@@ -235,7 +244,7 @@ LIFTED: dict[str, Any] = {
     for each in (
         ladder, with_messages, with_get, with_membership, with_match, with_enum, with_dispatch, with_dict_display,
         with_place, with_two_fields, with_arithmetic, with_whole_number, with_comprehension, with_walrus, with_raise,
-        with_helper, with_several, with_object, asynchronous, shadowed, tools_condition,
+        with_helper, with_several, with_tool_names, with_object, asynchronous, shadowed, tools_condition,
     )
 } | {
     "closure": closure(3),

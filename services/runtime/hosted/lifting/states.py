@@ -93,8 +93,10 @@ class States:
         content = self._leaf(shape.attributes["content"])
         content = content if isinstance(content, str) else f"text {content}"
         names = [each for each in shape.attributes["name"].against if isinstance(each, str)] or ["tool"]
+        called = shape.attributes["tool_calls"].items
+        tools = [each for each in called.keys["name"].against if isinstance(each, str)] if called else []
         calls = [
-            {"name": self._random.choice(["search", *names]), "args": {}, "id": str(number)}
+            {"name": self._random.choice(["search", *names, *tools]), "args": {}, "id": str(number)}
             for number in range(self._random.choice((0, 0, 1, 2)))
         ]
         makers: tuple[Callable[[], BaseMessage], ...] = (
