@@ -28,8 +28,9 @@ ANSWER = "Twelve of them."
 
 def block_with(page: str, words: str) -> str:
     """The one block of a page that has these words."""
-    [found] = [each for each in BLOCK.findall(PAGES[page]) if words in each]
-    return found
+    found: list[str] = [each for each in BLOCK.findall(PAGES[page]) if words in each]
+    assert len(found) == 1
+    return found[0]
 
 
 async def typed(lines: str, folder: Path, **env: str) -> tuple[int, str, str]:
