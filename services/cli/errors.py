@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 import grpc
 
 from services.cli.exit_codes import ExitCode
 from services.findings.errors import FindingsError
-from services.kit.errors import ErrorDetail, error_detail
+from services.kit.errors import ErrorDetail, FieldViolation, error_detail
 
 
 class CliError(Exception):
@@ -20,6 +23,8 @@ class CliError(Exception):
 
 
 _START = "start one with `signalbox up`, or name a gateway: `signalbox --gateway HOST:PORT …`, or SIGNALBOX_GATEWAY"
+# Between the names of a path, not in a key such as `labels['team.name']`.
+_DOT = re.compile(r"\.(?![^\[]*\])")
 # Which status and which advice a refusal gets, by its gRPC code.
 _ADVICE = {
     grpc.StatusCode.INVALID_ARGUMENT: (ExitCode.USAGE, "correct the command and try again"),
@@ -72,10 +77,10 @@ def _worded(detail: ErrorDetail, address: str, given_s: float | None = None) -> 
         detail.code, (ExitCode.REFUSED, "look in the gateway's log, for the trace id if there is one")
     )
     message = detail.message or detail.code.name
-    if detail.violations and all(each.field in message for each in detail.violations):
-        # Paths in a request tell nothing to who typed a command; of several rules of a field the last says most.
-        wrong = {each.field.rpartition(".")[2]: each.description for each in detail.violations}
-        message = "; ".join(f"{field.replace('_', ' ')} {description}" for field, description in wrong.items())
+    fields = dict.fromkeys(each.field for each in detail.violations)
+    if fields and message.endswith(f": {', '.join(fields)}"):
+        # It only lists paths in a request, which tell nothing to who typed a command.
+        message = _in_words(detail.violations)
     else:
         message += "".join(f"\n  {each.field}: {each.description}" for each in detail.violations)
     if detail.retry_after_s is not None:
@@ -83,6 +88,15 @@ def _worded(detail: ErrorDetail, address: str, given_s: float | None = None) -> 
     if "active_run_id" in detail.metadata:
         hint = f"`signalbox show {detail.metadata['active_run_id']}` shows the run that occupies the thread"
     return CliError(f"{message} ({detail.reason})", hint=hint, code=code)
+
+
+def _in_words(violations: Iterable[FieldViolation]) -> str:
+    """What is wrong with fields, each by the last name of its path; a rule of the whole request has no field."""
+    # Of several rules of a field the last says most.
+    wrong = {each.field or each.description: each for each in violations}
+    return "; ".join(
+        f"{_DOT.split(each.field)[-1].replace('_', ' ')} {each.description}".lstrip() for each in wrong.values()
+    )
 
 
 def _said(detail: ErrorDetail) -> str:

@@ -113,12 +113,33 @@ def test_every_wrong_field_is_named() -> None:
     assert "thread_id: bad" in worded.message
 
 
-def test_what_is_wrong_with_fields_that_a_message_only_names_is_said_in_its_place() -> None:
-    field = "create.input.data_chat.question"
-    violations = [FieldViolation(field, "must be at least 1 characters"), FieldViolation(field, "must not be blank")]
-    message = f"the request breaks the rules of signalbox.v1.ExecuteRunRequest: {field}"
-    raised = rpc_error(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_REQUEST", said=message, violations=violations)
-    assert from_rpc(raised, ADDRESS).message == "question must not be blank (INVALID_REQUEST)"
+QUESTION = "create.input.data_chat.question"
+
+
+@pytest.mark.parametrize(
+    ("violations", "told"),
+    [
+        ([(QUESTION, "must be at least 1 characters"), (QUESTION, "must not be blank")], "question must not be blank"),
+        ([("a.name", "must be set"), ("b.name", "must be short")], "name must be set; name must be short"),
+        ([("create.labels['team.name']", "must be text")], "labels['team.name'] must be text"),
+        ([("", "update and input can't both be set")], "update and input can't both be set"),
+    ],
+)
+def test_what_is_wrong_with_fields_that_a_message_only_lists_is_said_in_its_place(
+    violations: list[tuple[str, str]], told: str
+) -> None:
+    fields = ", ".join(dict.fromkeys(field for field, _ in violations))
+    message = f"the request breaks the rules of signalbox.v1.ExecuteRunRequest: {fields}"
+    given = [FieldViolation(*each) for each in violations]
+    raised = rpc_error(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_REQUEST", said=message, violations=given)
+    assert from_rpc(raised, ADDRESS).message == f"{told} (INVALID_REQUEST)"
+
+
+def test_a_message_that_says_something_itself_is_kept() -> None:
+    violations = [FieldViolation("agent", "one of: data_chat, sast_triage")]
+    said = "there is no agent 'data_caht'"
+    raised = rpc_error(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_REQUEST", said=said, violations=violations)
+    assert from_rpc(raised, ADDRESS).message.startswith(f"{said}\n  agent: one of: data_chat, sast_triage")
 
 
 @pytest.fixture
