@@ -25,6 +25,8 @@ INTERRUPTS: Final = "interrupts"
 LONGEST_PAYLOAD: Final = 200_000
 # Of all that is asked at once, as JSON: a run that asks it is told in one message, where small numbers take more room.
 MOST_ASKED_BYTES: Final = 500_000
+# As UTF-8, or escaped as a quotation mark in JSON within JSON is.
+_BYTES_OF_CHARACTER: Final = 4
 # More than these are told in the details alone.
 MOST_WORDED: Final = 20
 LONGEST_ANSWERS: Final = 200_000
@@ -43,14 +45,14 @@ def question_of(interrupts: Sequence[Interrupt]) -> tuple[str, dict[str, Any]]:
     """Returns the id and the parts of the question that interrupts ask.
 
     A payload that words a `question` is asked by that, with its `options`, and a review of actions by their
-    descriptions; any other is shown as JSON. Of many payloads that are long together, each is cut to its share. Raises
+    descriptions; any other is shown as JSON. Of payloads that are too long together, each is cut to its share. Raises
     TooMuchAskedError.
     """
     asked = _asked(interrupts, LONGEST_PAYLOAD)
     if _bytes_of(asked) > MOST_ASKED_BYTES:
-        asked = _asked(interrupts, min(LONGEST_PAYLOAD, MOST_ASKED_BYTES // 2 // len(interrupts)))
+        asked = _asked(interrupts, MOST_ASKED_BYTES // 2 // _BYTES_OF_CHARACTER // len(interrupts))
     if (size_bytes := _bytes_of(asked)) > MOST_ASKED_BYTES:
-        said = f"{len(asked):,} questions with the schemas of their answers take {size_bytes:,} bytes"
+        said = f"the questions ({len(asked):,}) with the schemas of their answers take {size_bytes:,} bytes"
         raise TooMuchAskedError(f"{said}, and at most {MOST_ASKED_BYTES:,} can be asked at once; ask fewer")
     if len(asked) == 1:
         [only] = asked
