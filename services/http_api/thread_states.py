@@ -158,7 +158,9 @@ class ThreadStates:
             if meant and run.run_id != meant:
                 continue
             meant = None
-            if (left := await self._left(run)) is None:
+            is_told = len(found) < limit and (only is None or run.run_id == only[0])
+            left = await self._left(run) if is_told or run.agent in orphans else None
+            if left is None:
                 continue
             if orphan := orphans.pop(run.agent, None):
                 orphan["parent_checkpoint"] = self._checkpoint(left.last_place)

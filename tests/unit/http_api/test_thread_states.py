@@ -35,7 +35,7 @@ class FakeCaller:
     def _page(self, request: runs_pb2.ListRunsRequest) -> runs_pb2.ListRunsResponse:
         assert (request.thread_id, request.subject) == ("t", "ana")
         begun = int(request.page_token or 0)
-        found = [runs_pb2.Run(run_id=name, agent="talk") for name in self._names[begun : begun + 100]]
+        found = [runs_pb2.Run(run_id=name, agent=agent_of(name)) for name in self._names[begun : begun + 100]]
         following = begun + 100 if begun + 100 < len(self._names) else ""
         return runs_pb2.ListRunsResponse(runs=found, next_page_token=str(following))
 
@@ -53,6 +53,10 @@ class FakeCaller:
         state = threads_pb2.ThreadState(checkpoint=checkpoints[-1])
         state.values["of"] = request.run_id
         return threads_pb2.GetRunStateResponse(state=state, checkpoints=checkpoints)
+
+
+def agent_of(name: str) -> str:
+    return "review" if name.startswith("review") else "talk"
 
 
 def states(caller: FakeCaller) -> ThreadStates:
@@ -74,6 +78,13 @@ async def test_no_run_is_looked_at_behind_the_state_that_is_asked_for() -> None:
     assert "oldest" not in caller.asked
     with pytest.raises(NotFound):
         await states(caller).at(Place("middle", "c"))
+
+
+async def test_runs_of_other_agents_are_not_looked_at_for_where_one_began() -> None:
+    caller = FakeCaller("review 2", *NAMES, "review 1", "first")
+    found = await states(caller).at(Place("review 2", "a"))
+    assert found["parent_checkpoint"]["checkpoint_id"] == Place("review 1", "b").id
+    assert set(caller.asked) == {"review 2", "review 1"}
 
 
 async def test_states_of_the_first_of_many_runs_are_there() -> None:
