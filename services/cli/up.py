@@ -7,7 +7,7 @@ import getpass
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -193,7 +193,7 @@ async def _up(
                 def say(words: str) -> None:
                     terminal.err.print(Text(words), soft_wrap=True)
 
-                for note in _notes(stack):
+                for note in notes_in(stack.runtimes[0].logs()):
                     say(f"langgraph.json: {note}")
                 if reloads:
                     await together(
@@ -249,11 +249,14 @@ def _databases(stack: LocalStack) -> Iterator[tuple[str, str]]:
         yield "the graph database", stack.graph_database.url
 
 
-def _notes(stack: LocalStack) -> list[str]:
-    """Returns what of folders' `langgraph.json` has no effect, or another one, as the first replica logs it."""
-    lines = (line for line in stack.runtimes[0].logs().splitlines() if '"langgraph.json"' in line)
-    logged = map(json.loads, lines)
-    found = [f"{each['folder']}: {each['note']}" for each in logged if each.get("event") == "langgraph.json"]
+def notes_in(log: str) -> list[str]:
+    """Returns what of folders' `langgraph.json` has no effect, or another one, as a replica's log has it."""
+    found = []
+    for line in log.split("\n"):
+        with suppress(ValueError):  # Code of graphs prints what it likes while it is imported.
+            logged = json.loads(line) if '"langgraph.json"' in line else None
+            if isinstance(logged, dict) and logged.get("event") == "langgraph.json":
+                found.append(f"{logged['folder']}: {logged['note']}")
     return list(dict.fromkeys(found))
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import getpass
+import json
 from pathlib import Path
 
 import pytest
 
-from services.cli.up import with_author, with_prompts
+from services.cli.up import notes_in, with_author, with_prompts
 
 
 def test_a_folder_goes_to_each_service_that_has_prompts() -> None:
@@ -33,3 +34,9 @@ def test_who_starts_it_is_told_to_the_runtime_unless_somebody_else_is_named(monk
 
     monkeypatch.setattr(getpass, "getuser", nobody)
     assert with_author(own) == own
+
+
+def test_notes_about_folders_are_read_among_what_code_of_graphs_prints() -> None:
+    note = json.dumps({"event": "langgraph.json", "folder": "/graphs", "note": "base_image has no effect"})
+    printed = ('  config = open("langgraph.json")', '"langgraph.json"', '{"config": "langgraph.json"}', "{")
+    assert notes_in("\n".join((*printed, note, note, ""))) == ["/graphs: base_image has no effect"]
