@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -119,6 +121,21 @@ async def test_the_report_says_in_order_what_was_found_read_and_left_open() -> N
     assert "By severity true positive needs review false positive high 1 3 1 low 1" in text
     assert "By weakness true positive needs review false positive CWE-78 2 3 1" in text
     assert [title for title in shown.titles if title.startswith("0.9")] == ["0.9 and up: 2"]
+
+
+async def test_numbers_stand_beside_their_lines_of_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = ["", "import os", "", "os.system(name)", "", "&lt;"]
+
+    async def lines(_source: SourceCode, _path: str) -> list[str]:
+        return code
+
+    monkeypatch.setattr(SourceCode, "lines", lines)
+    found = judged("R", "src/a.py", 4, Severity.HIGH)
+    page = await render_report(Summary("app", COMMIT, (found,), {}), SourceCode(SITE, COMMIT))
+    texts = re.findall(r"<pre[^>]*>(.*?)</pre>", page, re.DOTALL)
+    # As browsers read them: without the line break that each may begin with.
+    numbers, shown = (html.unescape(re.sub("<.*?>", "", text)).removeprefix("\n").split("\n") for text in texts)
+    assert dict(zip(numbers, shown, strict=True)) == {"": "", **{str(n): line for n, line in enumerate(code, 1)}}
 
 
 class Shown(HTMLParser):
