@@ -128,6 +128,10 @@ class Bench:
         run: runs_pb2.Run = answer.run
         return run
 
+    def events(self, run_id: str, *, subject: str = "27") -> AsyncIterator[runs_pb2.RunEvent]:
+        """Yields what happens to a run, from its beginning."""
+        return watched(self.stub, self.auth(subject), run_id, timeout_s=GIVEN_UP_S)
+
     async def watch(self, run_id: str, *, subject: str = "27") -> Ended:
         """Waits for the end of a run."""
         auth = self.auth(subject)

@@ -102,6 +102,8 @@ async def test_a_cause_with_evidence_from_all_three_executors(bench: Bench) -> N
     assert "upstream.timeout_ms from 2000 to 50" in output.evidence[0].found
     assert output.evidence[2].code.commit == bench.source.commit
     assert output.timeline[0].time.ToJsonString() == "2026-01-27T09:10:00Z"
+    told_of = [event async for event in bench.events(ended.run.run_id)][-1].run_ended.run.output.incident_investigation
+    assert (told_of.investigation_phase, told_of.investigation_status) == ("validation", "completed")
     assert [decision.facts["tool_count"] for decision in ended.decisions[1:]] == [3, 0, 0]
     assert [decision.facts["phase"] for decision in ended.decisions[1:]] == ["initial", "deep_dive", "validation"]
     first, second = bench.model.requests_of("incident")

@@ -6,10 +6,11 @@ import json
 from typing import Any
 
 import pytest
+from prometheus_client import REGISTRY
 
 from services.guard.prompt import read_verdict
 from services.kit.models.answers import mend
-from services.kit.models.mending import MOST_NESTED
+from services.kit.models.mending import MOST_NESTED, Mend
 from services.kit.models.written_calls import has_unread_call
 
 
@@ -180,6 +181,34 @@ def test_what_is_around_a_part_or_may_be_the_answer_itself_stays(said: str) -> N
 )
 def test_an_answer_that_quotes_a_template_stays_whole(said: str) -> None:
     assert mended({"content": said})["content"] == said
+
+
+def called_as(name: str, arguments: str = "{}") -> dict[str, Any]:
+    return {"tool_calls": [{"id": "1", "function": {"name": name, "arguments": arguments}}]}
+
+
+@pytest.mark.parametrize(
+    ("message", "kinds"),
+    [
+        ({"content": "There are 4."}, {}),
+        (called_as("list_labels"), {}),
+        ({"content": ["There are ", "4."]}, {"parts": 1}),
+        ({"content": "There are 4.<|im_end|>"}, {"template_mark": 1}),
+        (called_as("functions.list_labels"), {"tool_name": 1}),
+        (
+            {"content": '<tool_call>{"name": "list_labels", "arguments": {}}</tool_call>'},
+            {"call_as_text": 1, "arguments": 1},
+        ),
+    ],
+)
+def test_what_is_mended_is_counted_by_its_kind(message: dict[str, Any], kinds: dict[str, int]) -> None:
+    def counted() -> dict[str, float]:
+        name = "signalbox_model_answers_mended_total"
+        return {kind: REGISTRY.get_sample_value(name, {"kind": kind}) or 0 for kind in Mend}
+
+    before = counted()
+    mended(message)
+    assert {kind: now - before[kind] for kind, now in counted().items() if now != before[kind]} == kinds
 
 
 def test_a_refusal_is_what_is_said() -> None:
