@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 # Schemas that one value may have to be held against, those that others refer to counted as often as they do.
 MOST_SCHEMAS: Final = 10_000
-# Keywords that hold schemas for the same value, for values inside of it, and by the name of a field.
+# Places of what refers to itself that are held against each other.
+MOST_COMPARED: Final = 100_000
+# Keywords that hold schemas for the same value, for items of it, for its fields, and for what its fields are called.
 _SAME: Final = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas")
-_INSIDE: Final = (
-    "items", "prefixItems", "contains", "additionalProperties", "unevaluatedItems", "unevaluatedProperties",
-    "propertyNames", "patternProperties",
-)  # fmt: skip
+_ITEMS: Final = ("items", "contains", "unevaluatedItems")
+_FIELDS: Final = ("additionalProperties", "unevaluatedProperties", "patternProperties")
+_NAMES: Final = ("propertyNames",)
+_BY_NAME: Final = ("dependentSchemas", "patternProperties")
+# Where in a value a part of it is: `.name` of a field, `[0]` of an item; these are any field and any item.
+_ANY_FIELD, _ANY_ITEM, _A_NAME = ".*", "[]", "name"
 _ELSEWHERE: Final = ("$dynamicRef", "$recursiveRef")
 
 
@@ -22,17 +27,26 @@ class EndlessSchemaError(ValueError):
 
 def check_schema_ends(schema: Mapping[str, Any]) -> None:
     """Raises EndlessSchemaError for a schema that may be held against a value more often than the value is large."""
-    _Walk(schema).visit(schema, ())
+    walk = _Walk(schema)
+    walk.visit(schema, ())
+    _check_once(walk.referred)
+
+
+_Place = tuple[str, ...]
+# A place in a value that is still to be gone to, and what is referred to there.
+_State = tuple[_Place, str]
 
 
 class _Walk:
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
         self._count = 0
-        # What is referred to amid its own schema, with the places in a value at which it is again.
-        self._open: dict[str, tuple[int, set[tuple[str, ...]]]] = {}
+        # What is being visited of what is referred to, with how deep in the value.
+        self._open: dict[str, int] = {}
+        # Of all that was referred to, where in its value it refers to what.
+        self.referred: dict[str, list[_State]] = {}
 
-    def visit(self, schema: Any, place: tuple[str, ...]) -> None:
+    def visit(self, schema: Any, place: _Place) -> None:
         """Visits a schema for the value at a place."""
         if not isinstance(schema, Mapping):
             return
@@ -48,16 +62,16 @@ class _Walk:
         for name, inner in _inside(schema):
             self.visit(inner, (*place, name) if name else place)
 
-    def _follow(self, reference: str, place: tuple[str, ...]) -> None:
+    def _follow(self, reference: str, place: _Place) -> None:
+        if self._open:
+            around, depth = next(reversed(self._open.items()))
+            self.referred[around].append((place[depth:], reference))
         if reference not in self._open:
-            self._open[reference] = len(place), set()
+            self._open[reference], self.referred[reference] = len(place), []
             self.visit(self._target(reference), place)
             del self._open[reference]
-            return
-        depth, places = self._open[reference]
-        if place[depth:] in places or not place[depth:]:
-            raise EndlessSchemaError(f"{reference} refers to itself more than once for the same value")
-        places.add(place[depth:])
+        elif len(place) == self._open[reference]:
+            raise EndlessSchemaError(_more_than_once(reference))
 
     def _target(self, reference: str) -> Any:
         found: Any = self._root
@@ -74,13 +88,66 @@ class _Walk:
         return found
 
 
+def _check_once(referred: Mapping[str, list[_State]]) -> None:
+    """Raises EndlessSchemaError where two ways lead from what refers to itself to the same, for the same value."""
+    reached = {each: _reached(each, referred) for each in referred}
+    again = {each for each in referred if each in reached[each]}
+    # Whatever is again reaches itself.
+    onward = {each: [way for way in ways if again & reached[way[1]]] for each, ways in referred.items()}
+    pairs: list[tuple[_State, _State]] = [(((), each), ((), each)) for each in again]
+    seen = set(pairs)
+    compared = itertools.count()
+    for first, second in pairs:
+        ways = itertools.product(_steps(first, onward), _steps(second, onward))
+        for (place, one, number), (other, two, other_number) in ways:
+            if next(compared) > MOST_COMPARED:
+                raise EndlessSchemaError("its schemas refer to each other in too many ways")
+            if not _may_be_same(place, other) or (first == second and number >= other_number):
+                continue
+            if one == two and one[1] in again:
+                raise EndlessSchemaError(_more_than_once(one[1]))
+            if (one, two) not in seen:
+                seen.add((one, two))
+                pairs.append((one, two))
+
+
+def _reached(reference: str, referred: Mapping[str, list[_State]]) -> set[str]:
+    found, waiting = set[str](), [reference]
+    while waiting:
+        new = {target for _, target in referred[waiting.pop()]} - found
+        found |= new
+        waiting += new
+    return found
+
+
+def _steps(state: _State, referred: Mapping[str, list[_State]]) -> list[tuple[str, _State, int]]:
+    """Returns one step further into a value: where, what is ahead then, and the number of the way."""
+    ways, waiting = list[_State](), [state]
+    while waiting:
+        place, reference = waiting.pop()
+        if place:
+            ways.append((place, reference))
+        else:
+            waiting += referred[reference]
+    return [(place[0], (place[1:], reference), number) for number, (place, reference) in enumerate(ways)]
+
+
+def _may_be_same(place: str, other: str) -> bool:
+    return place == other or (place[0] == other[0] and not {place, other}.isdisjoint((_ANY_FIELD, _ANY_ITEM)))
+
+
+def _more_than_once(reference: str) -> str:
+    return f"{reference} refers to itself more than once for the same value"
+
+
 def _inside(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yields schemas in a schema, each with the name of the field that it is for; empty where for the same value."""
-    fields = schema.get("properties")
-    yield from fields.items() if isinstance(fields, Mapping) else ()
-    for keywords, name in ((_SAME, ""), (_INSIDE, "*")):
+    """Yields schemas in a schema, each with where in the value its own is; empty where it is the same."""
+    fields, items = schema.get("properties"), schema.get("prefixItems")
+    yield from ((f".{name}", each) for name, each in fields.items()) if isinstance(fields, Mapping) else ()
+    yield from ((f"[{number}]", each) for number, each in enumerate(items)) if isinstance(items, list) else ()
+    for keywords, name in ((_SAME, ""), (_ITEMS, _ANY_ITEM), (_FIELDS, _ANY_FIELD), (_NAMES, _A_NAME)):
         for keyword in keywords:
             held = schema.get(keyword)
-            if isinstance(held, Mapping) and keyword in ("dependentSchemas", "patternProperties"):
+            if isinstance(held, Mapping) and keyword in _BY_NAME:
                 held = list(held.values())
             yield from ((name, each) for each in (held if isinstance(held, list) else [held]))

@@ -24,6 +24,22 @@ def of_nodes(node: Any) -> dict[str, Any]:
     return {"properties": {"tree": TREE}, "$defs": {"node": node}}
 
 
+def either(*names: str) -> dict[str, Any]:
+    """A field that holds one of several."""
+    return {"properties": {"next": {"anyOf": [{"$ref": f"#/$defs/{name}"} for name in names]}}}
+
+
+def with_defs(**defs: Any) -> dict[str, Any]:
+    return {"properties": {"a": {"$ref": f"#/$defs/{next(iter(defs))}"}}, "$defs": defs}
+
+
+JSON = {"$ref": "#/$defs/json"}
+OF_JSON = with_defs(json={"anyOf": [{"type": "string"}, {"items": JSON}, {"additionalProperties": JSON}]})
+SUM = {"prefixItems": [{"const": "+"}, {"$ref": "#/$defs/sum"}, {"$ref": "#/$defs/sum"}]}
+ONE_OR_MANY = with_defs(node={"properties": {"next": {"anyOf": [{"$ref": "#/$defs/node"}, {"items": TREE}]}}})
+FILTERS = {name: {"properties": {name: {"items": {"$ref": "#/$defs/any"}}}} for name in ("and", "or")}
+FILTER = with_defs(any={"anyOf": [{"$ref": f"#/$defs/{name}"} for name in FILTERS]}, **FILTERS)
+
 ENDLESS: dict[str, tuple[dict[str, Any], str]] = {
     "doubling": (doubling(25), "more than 10,000 schemas"),
     "itself": (of_nodes(TREE), "refers to itself"),
@@ -33,6 +49,21 @@ ENDLESS: dict[str, tuple[dict[str, Any], str]] = {
     "twice in each level": (
         of_nodes({"allOf": [{"properties": {"next": TREE}}, {"properties": {"next": TREE}}]}),
         "more than once for the same value",
+    ),
+    "each other twice": (with_defs(a=either("a", "b"), b=either("a", "b")), "more than once for the same value"),
+    "the next, too": (
+        with_defs(**{f"x{n}": either(f"x{n}", f"x{n + 1}") for n in range(30)}, x30=either("x30")),
+        "more than once for the same value",
+    ),
+    "one level or two": (
+        of_nodes({"properties": {"next": {"anyOf": [TREE, {"properties": {"next": TREE}}]}}}),
+        "more than once for the same value",
+    ),
+    "by name and by pattern": (
+        of_nodes({"properties": {"next": TREE}, "patternProperties": {".": TREE}}), "more than once for the same value",
+    ),
+    "many ways": (
+        of_nodes({"properties": {f"f{n}": TREE for n in range(2000)}}), "refer to each other in too many ways",
     ),
     "fetched": ({"properties": {"a": {"$ref": "http://169.254.169.254/schema"}}}, "nothing is fetched"),
     "of a file": ({"properties": {"a": {"$ref": "file:///etc/passwd"}}}, "nothing is fetched"),
@@ -54,7 +85,15 @@ def test_a_schema_without_an_end_is_not_offered(kind: str, of: str) -> None:
 
 @pytest.mark.parametrize(
     "schema",
-    [doubling(8), of_nodes(OF_NODES["node"]), {"$ref": "#/$defs/a", "$defs": {"a": {"items": {"$ref": "#/$defs/a"}}}}],
+    [
+        doubling(8),
+        of_nodes(OF_NODES["node"]),
+        {"$ref": "#/$defs/a", "$defs": {"a": {"items": {"$ref": "#/$defs/a"}}}},
+        OF_JSON,
+        with_defs(sum=SUM),
+        ONE_OR_MANY,
+        FILTER,
+    ],
 )
 def test_a_schema_that_refers_to_itself_for_other_values_is_offered(schema: dict[str, Any]) -> None:
     schema = {"type": "object", **schema}
