@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, fields
@@ -59,13 +60,22 @@ def output(data: dict[str, Any] | None = None, **fields: Any) -> tools_pb2.CallT
     return tools_pb2.CallToolResponse(output=made)
 
 
+def _set() -> asyncio.Event:
+    event = asyncio.Event()
+    event.set()
+    return event
+
+
 @dataclass
 class OddServices(
     tools_pb2_grpc.ToolExecutorServiceServicer,
     guard_pb2_grpc.GuardServiceServicer,
     evaluator_pb2_grpc.EvaluatorServiceServicer,
 ):
-    """Answers what it was told to; `called` is which tools were called, with the ids of the calls."""
+    """Answers what it was told to; `called` is which tools were called, with the ids of the calls.
+
+    The evaluator answers once `judging` is set, as it is.
+    """
 
     stub: Any = None
     auth: Any = None
@@ -76,6 +86,7 @@ class OddServices(
     evaluation: Any = None
     critique: Any = None
     validation: Any = None
+    judging: asyncio.Event = field(default_factory=_set)
     answers: dict[str, tools_pb2.CallToolResponse | Answers] = field(default_factory=dict)
     kept: tools_pb2.CallToolResponse | grpc.StatusCode = grpc.StatusCode.UNIMPLEMENTED
     called: list[tuple[str, str]] = field(default_factory=list)
@@ -89,10 +100,12 @@ class OddServices(
 
     async def EvaluateInvestigation(self, _request: Any, _context: Context) -> Any:  # noqa: N802
         """Says whether it is final."""
+        await self.judging.wait()
         return self.evaluation
 
     async def CritiqueVerdict(self, _request: Any, _context: Context) -> Any:  # noqa: N802
         """Says whether it is approved."""
+        await self.judging.wait()
         return self.critique
 
     async def ListTools(self, _request: Any, _context: Context) -> Any:  # noqa: N802
@@ -113,6 +126,7 @@ class OddServices(
 
     async def ValidateCause(self, _request: Any, _context: Context) -> Any:  # noqa: N802
         """Validates a cause."""
+        await self.judging.wait()
         return self.validation or evaluator_pb2.ValidateCauseResponse(confirmed=True)
 
     def forget(self) -> None:

@@ -5,14 +5,27 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
-from signalbox.v1 import runs_pb2, tools_pb2
+from signalbox.v1 import runs_pb2, sast_pb2, tools_pb2
 
+from tests.fixtures.code_readings import reading_of
 from tests.fixtures.scripted_model import Reply
-from tests.integration.runtime.odd_services import OddServices
-from tests.integration.runtime.test_odd_answers import NO_EXAMPLES, QUESTION, concluded, incident, result
+from tests.integration.code_agents.conftest import draft
+from tests.integration.graph_editor.scripted_goals import COMPLEX
+from tests.integration.runtime.odd_services import OddServices, output
+from tests.integration.runtime.test_odd_answers import (
+    FRAGMENT,
+    GIVEN,
+    NO_EXAMPLES,
+    QUESTION,
+    concluded,
+    incident,
+    result,
+)
+from tests.integration.runtime.test_odd_verdicts import CLAIM
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -72,15 +85,44 @@ async def test_the_results_of_calls_within_the_wall_time_are_kept(odd: OddServic
     assert run.output.data_chat.rows.rows[0].values[0].text_value == "x"
 
 
-@pytest.mark.parametrize(("model", "asked"), [("agent", QUESTION), ("incident", None)])
-async def test_a_model_that_is_slow_ends_with_the_wall_time(
-    odd: OddServices, model: str, asked: runs_pb2.RunInput | None
-) -> None:
-    never = asyncio.Event()
-    odd.model.script(model, [Reply.text("late").after(never)], repeat="last")
+FIRST = {"data_chat": "agent", "incident_investigation": "incident", "sast_triage": "triage", "graph_editor": "parse"}
+LAST = {"data_chat": "format", "graph_editor": "plan"}
+
+
+async def cut_within_a_node(odd: OddServices, agents: Iterable[str]) -> list[runs_pb2.Run]:
+    """Runs of these agents, of which each has come to its end by the wall time."""
     start = time.monotonic()
-    run = await odd.run(asked or incident(), wall_time_s=2)
-    never.set()
-    assert (run.state, run.stop_reason) == (runs_pb2.RUN_STATE_NEEDS_REVIEW, "budget_exhausted")
-    # The node might have taken minutes.
+    runs = await asyncio.gather(*(odd.run(GIVEN[agent](), wall_time_s=3) for agent in agents))
+    ends = {run.agent: (runs_pb2.RunState.Name(run.state), run.stop_reason) for run in runs}
+    assert ends == dict.fromkeys(agents, ("RUN_STATE_NEEDS_REVIEW", "budget_exhausted"))
+    # A node might have taken minutes.
     assert time.monotonic() - start < 30
+    return runs
+
+
+@pytest.mark.parametrize("models", [FIRST, LAST], ids=["first", "last"])
+async def test_a_model_that_is_slow_ends_with_the_wall_time(odd: OddServices, models: Mapping[str, str]) -> None:
+    never = asyncio.Event()
+    odd.model.script("agent", [Reply.tool_call(*QUERY)])
+    odd.model.script("parse", [COMPLEX])
+    for model in models.values():
+        odd.model.script(model, [Reply.text("late").after(never)], repeat="last")
+    first, *_ = await cut_within_a_node(odd, models)
+    never.set()
+    assert all(len(odd.model.requests_of(model)) == 1 for model in models.values())
+    # What there was is kept.
+    assert bool(first.output.data_chat.rows.rows) is (models is LAST)
+
+
+async def test_an_evaluator_that_is_slow_ends_with_the_wall_time(odd: OddServices) -> None:
+    odd.judging.clear()
+    odd.answers["read_file"] = output({"fragments": [FRAGMENT]}, code_readings=[reading_of("a.py", "a\nb\nc\n")])
+    odd.model.script("research", [Reply.tool_call("read_file", {"path": "a.py"}), Reply.text("That is all.")])
+    odd.model.script("analysis", [draft("FALSE_POSITIVE", CLAIM)])
+    odd.model.respond("incident", lambda _: concluded(query={"query": QUERY[1]["query"], "row": {"a": "x"}}))
+    investigated, incident_run = await cut_within_a_node(odd, ("sast_investigation", "incident_investigation"))
+    odd.judging.set()
+    assert investigated.output.sast_investigation.verdict == sast_pb2.VERDICT_NEEDS_REVIEW
+    assert list(investigated.output.sast_investigation.drafted_verdicts) == [sast_pb2.VERDICT_FALSE_POSITIVE]
+    found = incident_run.output.incident_investigation
+    assert (found.root_cause, found.validated) == ("r", False)
