@@ -69,10 +69,22 @@ def many(count: int) -> Summary:
     return Summary("app", COMMIT, tuple(judged), {})
 
 
+def has_code(monkeypatch: pytest.MonkeyPatch, code: list[str]) -> None:
+    """Has every file of a repository the same lines."""
+
+    async def lines(_source: SourceCode, _path: str) -> list[str]:
+        return code
+
+    monkeypatch.setattr(SourceCode, "lines", lines)
+
+
 @pytest.mark.browser
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("width", "scheme"), LOOKS)
-async def test_the_report_is_held_to_what_every_page_is(tmp_path: Path, width: int, scheme: Any) -> None:
+async def test_the_report_is_held_to_what_every_page_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int, scheme: Any
+) -> None:
+    has_code(monkeypatch, ["x = 1", "", f"call({'argument, ' * 40})"] * 20)
     file = tmp_path / "report.html"
     file.write_text(await render_report(many(30), SourceCode(SITE, COMMIT)))
     async with async_browser() as browser:
@@ -125,11 +137,7 @@ async def test_the_report_says_in_order_what_was_found_read_and_left_open() -> N
 
 async def test_numbers_stand_beside_their_lines_of_code(monkeypatch: pytest.MonkeyPatch) -> None:
     code = ["", "import os", "", "os.system(name)", "", "&lt;"]
-
-    async def lines(_source: SourceCode, _path: str) -> list[str]:
-        return code
-
-    monkeypatch.setattr(SourceCode, "lines", lines)
+    has_code(monkeypatch, code)
     found = judged("R", "src/a.py", 4, Severity.HIGH)
     page = await render_report(Summary("app", COMMIT, (found,), {}), SourceCode(SITE, COMMIT))
     texts = re.findall(r"<pre[^>]*>(.*?)</pre>", page, re.DOTALL)
