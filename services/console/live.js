@@ -72,7 +72,9 @@
   function hear(chunk) {
     const message = said.get(chunk.message) ?? { node: chunk.node, text: "", have: 0, provisional: chunk.provisional };
     if (chunk.offset + chunk.length <= message.have) return;
-    message.text = (message.text + (chunk.offset > message.have ? "…" : "") + chunk.text).slice(-LONGEST);
+    // Who comes in the middle is told it once more; lengths are of code points.
+    const fresh = [...chunk.text].slice(Math.max(0, message.have - chunk.offset)).join("");
+    message.text = (message.text + (chunk.offset > message.have ? "…" : "") + fresh).slice(-LONGEST);
     message.have = chunk.offset + chunk.length;
     said.delete(chunk.message);
     said.set(chunk.message, message);

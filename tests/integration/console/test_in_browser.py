@@ -108,7 +108,9 @@ async def test_what_a_model_says_is_shown_until_its_step_has_ended(browser: Brow
         said = runs_pb2.TokenChunk(node=node, message_id=message, offset=offset, text=text)
         return runs_pb2.RunEvent(token_chunk=said)
 
-    gateway.events = [chunk(0, "There are <b>12"), chunk(15, "</b> of them."), chunk(40, " And more.")]
+    gateway.events = [
+        chunk(0, "There are "), chunk(0, "There are <b>12"), chunk(15, "</b> of them."), chunk(40, " And more.")
+    ]  # fmt: skip
     async with serving(gateway) as port, console_over(port) as console:
         seen = await opened(browser, console)
         await seen.page.goto(f"{console.base}/runs/{RUN_ID}")
