@@ -13,6 +13,7 @@ from uuid import uuid4
 import pytest
 import pytest_asyncio
 from google.protobuf import timestamp_pb2
+from prometheus_client import REGISTRY
 from signalbox.v1 import (
     data_chat_pb2,
     graph_editor_pb2,
@@ -23,9 +24,11 @@ from signalbox.v1 import (
     tools_pb2,
 )
 
+from services.cli.explain import explanation
+from services.cli.render import to_text
 from tests.fixtures.code_readings import reading_of
 from tests.fixtures.scripted_model import Reply
-from tests.integration.runtime.odd_services import OddServices, odd_services, output
+from tests.integration.runtime.odd_services import GIVEN_UP_S, OddServices, odd_services, output
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -296,3 +299,27 @@ async def test_an_answer_without_a_word_is_looked_at_in_passing(odd: OddServices
         # Without its marks it is empty, and asked for again.
         ends = "iteration_limit" if text.startswith(MARK) else "plain_text"
         assert (run.state, run.stop_reason) == (runs_pb2.RUN_STATE_NEEDS_REVIEW, ends)
+
+
+async def test_who_answered_in_the_place_of_a_model_that_is_away_is_told(tmp_path: Path, platform_dsn: str) -> None:
+    def fallbacks() -> float:
+        name = "signalbox_model_fallbacks_total"
+        return REGISTRY.get_sample_value(name, {"role": "agent", "cause": "http_503"}) or 0
+
+    before = fallbacks()
+    models = {"agent": {"model": "dead", "fallbacks": ["second"]}}
+    async with odd_services(tmp_path, platform_dsn, models=models) as odd:
+        odd.answers = {"get_few_shot_examples": NO_EXAMPLES, "execute_db_query": result(["a", "b"], ["1", "2"])}
+        odd.model.script("dead", [Reply.http_error(503)], repeat="last")
+        odd.model.script("second", [Reply.tool_call("execute_db_query", {"query": "SELECT a, b FROM t"})])
+        odd.model.script("format", [Reply.text("1 and 2.")])
+        run = await odd.run(QUESTION, wall_time_s=60)
+        asked = runs_pb2.ListDecisionsRequest(run_id=run.run_id, page_size=100)
+        decisions = (await odd.stub.ListDecisions(asked, metadata=odd.auth, timeout=GIVEN_UP_S)).decisions
+    assert run.state == runs_pb2.RUN_STATE_SUCCEEDED
+    [step] = [decision for decision in decisions if decision.node == "agent"]
+    asked_for = [(call.name, call.outcome) for call in step.calls if call.kind == "model"]
+    assert asked_for == [("dead", "http_503"), ("second", "ok")]
+    told = to_text(explanation(run, decisions), width=200)
+    assert all(f"model {name} {outcome} " in told for name, outcome in asked_for)
+    assert fallbacks() == before + 1
