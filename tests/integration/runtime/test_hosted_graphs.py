@@ -383,6 +383,11 @@ async def test_one_that_a_context_manager_gives_has_the_environment_of_its_file(
     assert output_of(await replica.run("greeting", {"name": "Ann"}))["text"] == "Good day, Ann"
 
 
+@pytest.mark.parametrize(("agent", "said"), [("farewell", "Farewell, Ann"), ("shouting", "ANN")])
+async def test_one_that_a_context_manager_or_an_object_gives(replica: HostedReplica, agent: str, said: str) -> None:
+    assert output_of(await replica.run(agent, {"name": "Ann"}))["text"] == said
+
+
 async def test_a_graph_inside_branches_that_join_and_an_entry_that_decides(replica: HostedReplica) -> None:
     run = await replica.run("rollout", {"kind": "full", "log": []})
     assert sorted(output_of(run)["log"][:-1]) == ["build", "lint", "types"]
