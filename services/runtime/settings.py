@@ -233,9 +233,9 @@ class RuntimeSettings(CallSettings, PolicySettings):
     )
     record_runs: bool = Field(
         False,
-        description="Keep what the nodes of every run, but one that goes on from a fork, hear from models, services "
-        "and people beside it, as callers may ask of single ones; as personal as the runs themselves, and gone with "
-        "them.",
+        description="Keep what the nodes of every run, but one that goes on from a fork, ask models and services, and "
+        "hear from these and from people beside it, as callers may ask of single ones; as personal as the runs "
+        "themselves, and gone with them.",
     )
     lease_s: float = Field(15, ge=1, le=600, description="Seconds after which a silent replica loses its runs.")
     sweep_interval_s: float = Field(
