@@ -212,18 +212,16 @@ class PinnedHosted:
     def first_state(
         self, assignment: Assignment, *, started_at: datetime, budget: Budget, spend: Spend
     ) -> dict[str, Any]:
-        """Returns what the graph begins with."""
+        """Returns what the graph begins with. Raises ConfigTooLate, also where who took the run did not know."""
         del started_at, budget, spend
+        self._definition.check_config(_asked(assignment.input))
         return plain(_asked(assignment.input).input)
 
     @contextmanager
     def working(
         self, config: RunnableConfig, given: bytes, *, budget: Budget, spend: Spend, attempts: list[CallRecord]
     ) -> Iterator[tuple[RunnableConfig, HostedSession]]:
-        """Opens a session for a claimed run, and returns the config that its calls are noted by.
-
-        Raises ConfigTooLate.
-        """
+        """Opens a session for a claimed run, and returns the config that its calls are noted by."""
         session = HostedSession(
             spend,
             budget,
@@ -237,7 +235,6 @@ class PinnedHosted:
             connections=self._connections,
             catalogs=self._definition.catalogs,
         )
-        self._definition.check_config(_asked(given))
         own = _configurable(_asked(given))
         with session.open() as handler:
             yield (

@@ -7,6 +7,7 @@ import itertools
 import operator
 import threading
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Annotated, Any, TypedDict, cast
 
@@ -40,7 +41,7 @@ from services.runtime.engine.retention_policy import RetentionPolicy
 from services.runtime.engine.saver import RunSaver
 from services.runtime.engine.serde import make_serde
 from services.runtime.engine.verification import Verification
-from services.runtime.errors import DatabaseAway, InvalidAnswer, QuestionAnswered
+from services.runtime.errors import ConfigTooLate, DatabaseAway, InvalidAnswer, QuestionAnswered
 from services.runtime.hosted.definition import HostedDefinition, HostedPolicy, PinnedHosted
 from services.runtime.hosted.screening import admit
 from services.runtime.hosted.session import current_session
@@ -259,6 +260,24 @@ async def test_a_run_that_asks_more_than_can_be_told_ends_with_why(platform_dsn:
         run = await replica.run("endless", {"answers": []})
         assert (run.state, run.stop_reason) == (RunState.FAILED, "node_failed")
         assert "at most 500,000 can be asked at once; ask fewer" in run.error
+
+
+class Chosen(TypedDict):
+    model: str
+
+
+async def test_a_run_that_was_begun_goes_on_where_a_new_one_would_give_its_config_too_late(platform_dsn: str) -> None:
+    builder = StateGraph(Answers, context_schema=Chosen)
+    builder.add_node("ask", lambda _: {"answers": [interrupt("Go on?")]})
+    builder.add_edge(START, "ask")
+    graph = loaded("chosen", builder)
+    async with hosted_replica(platform_dsn, graph) as before:
+        run = await before.run("chosen", {"answers": []}, context={"model": "large"})
+    async with hosted_replica(platform_dsn, replace(graph, made_by=frozenset({"model"}))) as replica:
+        with pytest.raises(ConfigTooLate):
+            await replica.create("chosen", {"answers": []}, context={"model": "large"})
+        run = await replica.answer(run, "yes")
+        assert (run.state, output_of(run)) == (RunState.SUCCEEDED, {"answers": ["yes"]}), run.error
 
 
 async def test_an_answer_is_held_to_the_schema_of_its_question(platform_dsn: str) -> None:

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, nullcontext
+from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,13 +16,16 @@ import pytest
 from langgraph.store.base import PutOp
 from signalbox.v1 import hosted_pb2, runs_pb2
 
+from services.kit.identity.caller import Caller
+from services.runtime.agents.assignment import Assignment
 from services.runtime.errors import ConfigTooLate, StoreRefused
-from services.runtime.hosted.definition import HostedDefinition
+from services.runtime.hosted.definition import BUDGET, HostedDefinition, PinnedHosted
 from services.runtime.hosted.executor_catalogs import ExecutorCatalogs
 from services.runtime.hosted.langgraph_json import InvalidAgentsError, read_langgraph_file
 from services.runtime.hosted.loading import load_graphs
 from services.runtime.hosted.source import CodeSource
 from services.runtime.hosted.types import allowed_types
+from services.runtime.routing.state import NOTHING_SPENT
 
 GRAPH = """
 from typing import TypedDict
@@ -130,6 +134,11 @@ async def test_what_a_run_gives_too_late_is_refused(folder: Path) -> None:
         asked.configurable.update(refused)
         with pytest.raises(ConfigTooLate, match=f"its function asked for {', '.join(refused)}"):
             definition.check_input(runs_pb2.RunInput(graph=asked))
+        # Another release, or another pool, may have taken it.
+        begun = PinnedHosted(definition, definition.policy())
+        given = Assignment("run", "correlation", Caller("ana"), runs_pb2.RunInput(graph=asked).SerializeToString(), [])
+        with pytest.raises(ConfigTooLate):
+            begun.first_state(given, started_at=datetime.now(UTC), budget=BUDGET, spend=NOTHING_SPENT)
     asked = hosted_pb2.GraphInput(agent="key")
     asked.configurable.update({"other": 1})
     HostedDefinition(by_key).check_input(runs_pb2.RunInput(graph=asked))
