@@ -223,8 +223,9 @@ async def test_several_questions_are_answered_from_the_command_and_the_console(h
 
     mails = [await asked("guarded", messages=["Send it."]) for _ in range(2)]
     edited = {"type": "edit", "edited_action": {"name": "send_mail", "args": {"a": 7, "b": 7}}}
+    replies: tuple[dict[str, Any], ...] = ({"option": mails[0].input_request.options[0]}, {"text": edited})
     async with inside(hosting, lambda: hosting.token("27")) as console:
-        for mail, said in zip(mails, ({"option": mails[0].input_request.options[0]}, {"text": edited}), strict=True):
+        for mail, said in zip(mails, replies, strict=True):
             assert "send_mail" in (await console.get(f"/questions/{mail.run_id}")).text
             form = {"input_request_id": mail.input_request.input_request_id}
             wrong = await console.post(f"/questions/{mail.run_id}", data={**form, "text": '{"decisions": []}'})
@@ -359,6 +360,10 @@ async def test_why_code_decided_is_explained(hosting: Platform) -> None:
         shown = await console.get(f"/runs/{run.run_id}", follow_redirects=True)
         assert "not last_message_tool_calls" in shown.text
         assert "2 of 3 rounds" in shown.text
+        # From its data the page makes a slider for each limit.
+        assert 'id="sliders"' in shown.text
+        data = json.loads(shown.text.partition('id="data">')[2].partition("</script>")[0])
+        assert [(limit["name"], limit["value"]) for limit in data["limits"]] == [("most_rounds", 3)]
     nodes = {node.node: list(node.destinations) for node in explained.run.agent.nodes}
     assert nodes["model"] == ["tools", "give_up", "__end__"]
 
