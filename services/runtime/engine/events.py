@@ -329,6 +329,8 @@ class EventStream:
     def begins(self, run_id: str) -> None:
         """Notes that a run is executed here from now on: what happens to it will be published."""
         self._executing.add(run_id)
+        # Of an earlier claim, which was taken from this replica.
+        self._under_way.pop(run_id, None)
         self._hand_on(run_id)
 
     def leaves(self, run_id: str) -> None:
