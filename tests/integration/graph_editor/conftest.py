@@ -111,6 +111,15 @@ class Bench:
         answer = await self.stub.CreateRun(request, metadata=self.auth, timeout=GIVEN_UP_S)
         return await self.watch(answer.run.run_id)
 
+    async def hear(self, text: str) -> tuple[runs_pb2.Run, list[runs_pb2.RunEvent]]:
+        """Asks with the chunks of what is said; returns the run, and those events."""
+        given = runs_pb2.RunInput(graph_editor=graph_editor_pb2.GraphEditorInput(goal=text))
+        create = runs_pb2.CreateRunRequest(input=given, correlation_id="c-1")
+        request = runs_pb2.ExecuteRunRequest(create=create, token_chunks=True)
+        stream = self.stub.ExecuteRun(request, metadata=self.auth, timeout=GIVEN_UP_S)
+        events = [response.event async for response in stream]
+        return events[-1].run_ended.run, [event for event in events if not event.sequence]
+
     async def watch(self, run_id: str) -> EndedEdit:
         """Waits until a run ends or asks."""
         async for _ in watched(self.stub, self.auth, run_id, timeout_s=GIVEN_UP_S):

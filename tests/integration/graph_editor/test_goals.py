@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from signalbox.v1 import runs_pb2
+
 from services.kit.models.prompts import read_data
 from tests.fixtures.prefixes import check_prefixes
 from tests.fixtures.scripted_model import Reply
@@ -138,6 +140,24 @@ async def test_what_was_found_is_worded_or_shown_as_it_came(bench: Bench) -> Non
     bench.model.script("answer", [Reply.http_error(400)])
     ended = await bench.ask()
     assert (ended.state, "'T-1'" in ended.output.answer) == ("SUCCEEDED", True)
+
+
+async def test_what_was_found_is_told_while_it_is_worded_and_withdrawn_where_it_does_not_hold(bench: Bench) -> None:
+    await bench.call("add_node", label="Ticket", key="T-1")
+    find = goal("query_graph", {"label": "Ticket"}, effect="reads")
+    words = "There is one ticket: T-1. It is the only one."
+    bench.script(parse=[find], answer=[Reply.text(words)])
+    run, told = await bench.hear("Which tickets are there?")
+    assert run.output.graph_editor.answer == "".join(event.token_chunk.text for event in told) == words
+    assert {event.token_chunk.node for event in told} == {"answer"}
+    assert all(event.token_chunk.provisional for event in told)
+    assert bench.model.requests_of("answer")[-1].body["stream"] is True
+
+    bench.script(parse=[find], answer=[Reply.text("There is one ticket: T-1. There are 999 more. It is so.")])
+    run, told = await bench.hear("Which tickets are there?")
+    assert "999" not in run.output.graph_editor.answer
+    assert "".join(event.token_chunk.text for event in told).strip() == "There is one ticket: T-1."
+    assert told[-1].tokens_reset.cause == runs_pb2.TOKENS_RESET_CAUSE_WITHDRAWN
 
 
 async def test_a_goal_that_writes_is_not_done_by_a_plan_that_reads(bench: Bench) -> None:
