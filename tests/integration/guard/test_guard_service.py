@@ -371,5 +371,10 @@ async def test_questions_out_of_bounds_are_refused(guard: Guard, question: str) 
 
 async def test_the_longest_question_is_screened(guard: Guard) -> None:
     guard.model.script(MODEL, [Reply.text("ALLOW")])
-    response = await guard.screen("\u00e9" * 4000)
+    longest = "\u00e9" * 4000
+    response = await guard.screen(longest, turns=[(longest, longest)] * 20)
     assert response.reason == "allowed"
+    [request] = guard.model.requests
+    # Of what is judged nothing is left out, and beside it there is little.
+    sizes = [len(str(message["content"])) for message in request.messages]
+    assert 41 * 4000 <= sum(sizes) <= 41 * 4000 + 5000

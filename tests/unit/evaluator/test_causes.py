@@ -10,7 +10,7 @@ from google.protobuf import timestamp_pb2
 from signalbox.v1 import evaluator_pb2
 
 from services.evaluator.answers import CauseAnswer
-from services.evaluator.causes import cause_document, read_cause
+from services.evaluator.causes import MAX_GATHERED, MAX_TEXT_CHARACTERS, cause_document, read_cause
 from services.evaluator.errors import InvalidEvaluation
 from services.evaluator.evaluator import Evaluator, Stage
 from services.evaluator.judge import Judge
@@ -97,6 +97,19 @@ def test_an_answer_says_one_thing(changed: dict[str, Any]) -> None:
 def test_a_request_beyond_the_contract_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(InvalidEvaluation):
         read_cause(request(**changes))
+
+
+def test_however_much_was_gathered_the_prompt_is_bounded_and_says_what_is_left_out() -> None:
+    most = [
+        evaluator_pb2.GatheredResult(tool=f"t{number}", result="x" * MAX_TEXT_CHARACTERS)
+        for number in range(MAX_GATHERED)
+    ]
+    characters = 3 * MAX_TEXT_CHARACTERS
+    document = cause_document(read_cause(request(gathered=most)), characters)
+    told = read_data(document)
+    assert [each["tool"] for each in told["gathered"]] == ["t98", "t99"]
+    assert told["gathered_left_out"] == 98
+    assert len(document) <= characters + len(cause_document(read_cause(request()), characters)) + 100
 
 
 def test_what_stands_in_data_stays_there() -> None:
