@@ -212,7 +212,7 @@ def _value(wanted: InputField, text: str) -> Any:
         case "json":
             value = json_value(text)
             if not wanted.path and not isinstance(value, dict):
-                raise ValueError("no JSON object")
+                raise ValueError("is no JSON object")
             return value
     return text
 

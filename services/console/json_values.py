@@ -1,4 +1,7 @@
-"""Values that people write as JSON, as far as a message of the public API takes them."""
+"""Values that people write as JSON, as far as a message of the public API takes them.
+
+What is wrong with one is said as `is no JSON object`.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ def json_value(text: str) -> Any:
     except RecursionError as error:
         raise ValueError(f"is nested deeper than {DEEPEST} levels") from error
     except ValueError as error:
-        raise NotJson(f"not JSON: {error}") from error
+        raise NotJson(f"is not JSON: {error}") from error
     check_carried(value)
     return value
 
@@ -34,7 +37,7 @@ def json_struct(text: str) -> Struct:
         struct = Struct()
         struct.update(value)
         return struct
-    raise ValueError("no JSON object")
+    raise ValueError("is no JSON object")
 
 
 def answer_value(text: str) -> Value:

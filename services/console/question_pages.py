@@ -169,7 +169,7 @@ def _value_of(text: str) -> Value:
     try:
         return answer_value(text)
     except ValueError as error:
-        raise BadRequest(f"The answer {text[:20]!r} can't be sent: it is {error}.") from error
+        raise BadRequest(f"The answer {text[:20]!r} can't be sent: it {error}.") from error
 
 
 def answerers(question: questions_pb2.Question) -> Sequence[str]:

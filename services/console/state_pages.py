@@ -118,4 +118,4 @@ def _update_of(text: str) -> Struct:
     try:
         return json_struct(text)
     except ValueError as error:
-        raise BadRequest(f"The change of the state is {error}.") from error
+        raise BadRequest(f"The change of the state {error}.") from error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+
 import grpc
 import httpx
 import pytest
@@ -54,9 +56,16 @@ async def test_a_refused_answer_says_why_and_is_not_lost(
         assert "I&#39;d &lt;/textarea&gt; rather</p>" in page.text
 
 
-@pytest.mark.parametrize("text", ['"\\ud800"', '{"a":' * 300 + "1" + "}" * 300])
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('"\\ud800"', "can't be sent: it is no text"),
+        ('{"a":' * 300 + "1" + "}" * 300, "can't be sent: it is nested deeper"),
+        ("9" * 20, "can't be sent: it has the whole number"),
+    ],
+)
 async def test_an_answer_to_one_of_several_that_can_not_be_sent_is_not_lost(
-    inside: httpx.AsyncClient, gateway: FakeGateway, text: str
+    inside: httpx.AsyncClient, gateway: FakeGateway, text: str, told: str
 ) -> None:
     gateway.question = waiting()
     gateway.question.input_request.interrupts.add(interrupt_id="first")
@@ -64,6 +73,7 @@ async def test_an_answer_to_one_of_several_that_can_not_be_sent_is_not_lost(
     form = {"input_request_id": "q-1", "interrupt.first": "my own words", "interrupt.second": text}
     refused = await inside.post(f"/questions/{RUN_ID}", data=form)
     assert (refused.status_code, "my own words" in refused.text, gateway.answers) == (400, True, [])
+    assert told in html.unescape(refused.text)
     assert (await inside.post(f"/questions/{RUN_ID}", data={**form, "interrupt.second": "[1]"})).status_code == 303
     [given] = gateway.answers
     assert (given.answers["first"].string_value, given.answers["second"].list_value[0]) == ("my own words", 1)

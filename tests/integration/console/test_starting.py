@@ -241,6 +241,7 @@ async def test_a_hosted_run_is_gone_on_with_from_a_step(inside: httpx.AsyncClien
     for update in ("{", "[1]", '{"a": NaN}', '{"a":' * 400 + "1" + "}" * 400):
         refused = await inside.post(path, data={"step": "2", "update": update, "as_node": "<count>"})
         assert 'name="as_node" value="&lt;count&gt;"' in refused.text
+        assert re.search("The change of the state is (not JSON|no JSON object|nested deeper)", refused.text)
         assert (
             refused.status_code,
             f"{html.escape(update)}</textarea>".replace("&quot;", "&#34;") in refused.text,

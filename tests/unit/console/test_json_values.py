@@ -15,14 +15,14 @@ TOO_DEEP = '{"a":' * 400 + "1" + "}" * 400
 @pytest.mark.parametrize("text", [TOO_DEEP, "[" * 20_000, '"\\ud800"', '{"\\ud800": 1}', "1e999", "9" * 400])
 def test_what_no_message_takes_is_refused(text: str) -> None:
     for read in (json_value, json_struct, answer_value):
-        with pytest.raises(ValueError, match=r"."):
+        with pytest.raises(ValueError, match=r"^(is|has) "):
             read(text)
 
 
 @pytest.mark.parametrize("text", ["{", "NaN", "yes please", ""])
 def test_what_is_no_json_is_text_as_an_answer(text: str) -> None:
     assert MessageToDict(answer_value(text)) == text  # type: ignore[comparison-overlap]
-    with pytest.raises(NotJson):
+    with pytest.raises(NotJson, match=r"^is not JSON: "):
         json_value(text)
 
 
