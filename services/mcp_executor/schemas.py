@@ -18,6 +18,9 @@ _NAMES: Final = ("propertyNames",)
 _BY_NAME: Final = ("dependentSchemas", "patternProperties")
 # Where in a value a part of it is: `.name` of a field, `[0]` of an item; these are any field and any item.
 _ANY_FIELD, _ANY_ITEM, _A_NAME = ".*", "[]", "name"
+_TOO_MANY_WAYS: Final = "its schemas refer to each other in too many ways"
+# What a schema is referred by that nothing refers to.
+_ROOT: Final = ""
 _ELSEWHERE: Final = ("$dynamicRef", "$recursiveRef")
 
 
@@ -29,7 +32,9 @@ def check_schema_ends(schema: Mapping[str, Any]) -> None:
     """Raises EndlessSchemaError for a schema that may be held against a value more often than the value is large."""
     walk = _Walk(schema)
     walk.visit(schema, ())
-    _check_once(walk.referred)
+    reached = {each: _reached(each, walk.referred) for each in walk.referred}
+    _check_size(walk, reached)
+    _check_once(walk.referred, reached)
 
 
 _Place = tuple[str, ...]
@@ -40,19 +45,17 @@ _State = tuple[_Place, str]
 class _Walk:
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
-        self._count = 0
-        # What is being visited of what is referred to, with how deep in the value.
-        self._open: dict[str, int] = {}
-        # Of all that was referred to, where in its value it refers to what.
-        self.referred: dict[str, list[_State]] = {}
+        self._around = _ROOT
+        # Of the schema, and of all that is referred to: how many schemas there are, and where in its value it refers
+        # to what.
+        self.counts = {_ROOT: 0}
+        self.referred: dict[str, list[_State]] = {_ROOT: []}
 
     def visit(self, schema: Any, place: _Place) -> None:
         """Visits a schema for the value at a place."""
         if not isinstance(schema, Mapping):
             return
-        self._count += 1
-        if self._count > MOST_SCHEMAS:
-            raise EndlessSchemaError(f"what it refers to makes more than {MOST_SCHEMAS:,} schemas of it")
+        self.counts[self._around] += 1
         if wrong := next((each for each in _ELSEWHERE if each in schema), None):
             raise EndlessSchemaError(f"{wrong} is not read")
         if "$id" in schema and schema is not self._root:
@@ -63,15 +66,13 @@ class _Walk:
             self.visit(inner, (*place, name) if name else place)
 
     def _follow(self, reference: str, place: _Place) -> None:
-        if self._open:
-            around, depth = next(reversed(self._open.items()))
-            self.referred[around].append((place[depth:], reference))
-        if reference not in self._open:
-            self._open[reference], self.referred[reference] = len(place), []
-            self.visit(self._target(reference), place)
-            del self._open[reference]
-        elif len(place) == self._open[reference]:
-            raise EndlessSchemaError(_more_than_once(reference))
+        around = self._around
+        self.referred[around].append((place, reference))
+        if reference in self.referred:
+            return
+        self._around, self.counts[reference], self.referred[reference] = reference, 0, []
+        self.visit(self._target(reference), ())
+        self._around = around
 
     def _target(self, reference: str) -> Any:
         found: Any = self._root
@@ -88,20 +89,36 @@ class _Walk:
         return found
 
 
-def _check_once(referred: Mapping[str, list[_State]]) -> None:
+def _check_size(walk: _Walk, reached: Mapping[str, set[str]]) -> None:
+    """Raises EndlessSchemaError where what is referred to is too much, each as often as it is, or itself at once."""
+    counts: dict[str, int] = {}
+
+    def count(reference: str) -> int:
+        if reference not in counts:
+            further = (each for _, each in walk.referred[reference] if reference not in reached[each])
+            counts[reference] = walk.counts[reference] + sum(map(count, further))
+        return counts[reference]
+
+    if sum(walk.counts.values()) > MOST_SCHEMAS or count(_ROOT) > MOST_SCHEMAS:
+        raise EndlessSchemaError(f"what it refers to makes more than {MOST_SCHEMAS:,} schemas of it")
+    same = {each: [way for way in ways if not way[0]] for each, ways in walk.referred.items()}
+    if wrong := next((each for each in same if each in _reached(each, same)), None):
+        raise EndlessSchemaError(_more_than_once(wrong))
+
+
+def _check_once(referred: Mapping[str, list[_State]], reached: Mapping[str, set[str]]) -> None:
     """Raises EndlessSchemaError where two ways lead from what refers to itself to the same, for the same value."""
-    reached = {each: _reached(each, referred) for each in referred}
     again = {each for each in referred if each in reached[each]}
     # Whatever is again reaches itself.
     onward = {each: [way for way in ways if again & reached[way[1]]] for each, ways in referred.items()}
-    pairs: list[tuple[_State, _State]] = [(((), each), ((), each)) for each in again]
+    pairs: list[tuple[_State, _State]] = [(((), each), ((), each)) for each in referred if each in again]
     seen = set(pairs)
     compared = itertools.count()
     for first, second in pairs:
         ways = itertools.product(_steps(first, onward), _steps(second, onward))
         for (place, one, number), (other, two, other_number) in ways:
             if next(compared) > MOST_COMPARED:
-                raise EndlessSchemaError("its schemas refer to each other in too many ways")
+                raise EndlessSchemaError(_TOO_MANY_WAYS)
             if not _may_be_same(place, other) or (first == second and number >= other_number):
                 continue
             if one == two and one[1] in again:
@@ -129,6 +146,8 @@ def _steps(state: _State, referred: Mapping[str, list[_State]]) -> list[tuple[st
             ways.append((place, reference))
         else:
             waiting += referred[reference]
+        if len(ways) + len(waiting) > MOST_SCHEMAS:
+            raise EndlessSchemaError(_TOO_MANY_WAYS)
     return [(place[0], (place[1:], reference), number) for number, (place, reference) in enumerate(ways)]
 
 

@@ -38,6 +38,9 @@ OF_JSON = with_defs(json={"anyOf": [{"type": "string"}, {"items": JSON}, {"addit
 SUM = {"prefixItems": [{"const": "+"}, {"$ref": "#/$defs/sum"}, {"$ref": "#/$defs/sum"}]}
 ONE_OR_MANY = with_defs(node={"properties": {"next": {"anyOf": [{"$ref": "#/$defs/node"}, {"items": TREE}]}}})
 FILTERS = {name: {"properties": {name: {"items": {"$ref": "#/$defs/any"}}}} for name in ("and", "or")}
+BLOCKS = with_defs(**{
+    f"b{n}": {"properties": {f"f{m}": {"$ref": f"#/$defs/b{(n + m + 1) % 30}"} for m in range(5)}} for n in range(30)
+})  # fmt: skip
 FILTER = with_defs(any={"anyOf": [{"$ref": f"#/$defs/{name}"} for name in FILTERS]}, **FILTERS)
 
 ENDLESS: dict[str, tuple[dict[str, Any], str]] = {
@@ -61,6 +64,13 @@ ENDLESS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "by name and by pattern": (
         of_nodes({"properties": {"next": TREE}, "patternProperties": {".": TREE}}), "more than once for the same value",
+    ),
+    "doubling, and again": (
+        with_defs(
+            **{f"x{n}": {"allOf": [{"$ref": f"#/$defs/x{n + 1}"}] * 2} for n in range(25)},
+            x25={"properties": {"next": {"$ref": "#/$defs/x0"}}},
+        ),
+        "refer",
     ),
     "many ways": (
         of_nodes({"properties": {f"f{n}": TREE for n in range(2000)}}), "refer to each other in too many ways",
