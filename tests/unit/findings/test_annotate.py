@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from sarif.loader import load_sarif_files
+from sarif.operations.diff_op import print_diff
 
 from services.findings.errors import UnmatchedResults
 from services.findings.sarif.annotate import annotate
@@ -97,6 +101,31 @@ def test_round_trip(log: dict[str, Any]) -> None:
             ours = [s for s in entry.raw.get("suppressions", []) if "signalbox" in s.get("properties", {})]
             assert bool(ours) == (outcome.verdict is Verdict.FALSE_POSITIVE)
     assert judged == len(outcomes)
+
+
+@pytest.mark.parametrize(
+    ("rules", "told"),
+    [
+        (("A", "B", "C"), [f'New issue "{rule} [{verdict}] ' for rule, verdict in zip("ABC", VERDICTS, strict=True)]),
+        # Of a rule the tool shows what all its results begin with.
+        (("A", "A", "A"), ['New issue "A [ ..." (3 occurrences)', "app.py:1", "app.py:2", "app.py:3"]),
+    ],
+)
+def test_what_compares_logs_tells_a_judged_one_by_its_verdicts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], rules: Sequence[str], told: Sequence[str]
+) -> None:
+    log = log_of(*(result(line, rule=rule) for line, rule in enumerate(rules, start=1)))
+    before, after = tmp_path / "before.sarif", tmp_path / "after.sarif"
+    before.write_text(write_json(log), encoding="utf-8")
+    after.write_text(write_json(annotate(log, outcomes_of(log), ANYWHERE)), encoding="utf-8")
+
+    def difference(other: Path) -> str:
+        """What `sarif diff` prints."""
+        print_diff(load_sarif_files(str(before)), load_sarif_files(str(other)), None)
+        return capsys.readouterr().out
+
+    assert "all levels: +0 +0" in difference(before)
+    assert [each for each in told if each not in difference(after)] == []
 
 
 def test_all_or_none_of_a_run_s_results_have_suppressions() -> None:
