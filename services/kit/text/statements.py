@@ -96,12 +96,13 @@ _POSSESSIVE: Final = r"['\u2019]s?$"
 _SAYS: Final = re.compile(r"[*_]*(?:['\u2019]s)? (?:is|has|was|had|owns|are|have|were|holds|leads|tiene|es|fue|son)\b")
 _DIGIT: Final = re.compile(r"\d")
 # What is joined to a name of the material in a list is a name too, and so is what stands in the place of one.
-_JOINT: Final = re.compile(r"[*_`]*(?P<and>,?\s+(?:and|or|und|oder|sowie|y|e|o|u|et)\s+|\s*,\s*)[*_`]*")
+# What it begins with is bounded: from each place within, it would be read again.
+_JOINT: Final = re.compile(r"[*_`]{0,4}(?P<and>,?\s{1,40}(?:and|or|und|oder|sowie|y|e|o|u|et)\s+|\s{0,4},\s*)[*_`]*")
 _ENDS: Final = re.compile(r"[*_`]*(?:\s*(?:[.!?;:,)\n]|$)|\s+(?:and|or|und|oder|sowie|y|et)\s)")
 _STANDS_FOR: Final = re.compile(
     r"\b(?:\w+(?:ed|en|un|wn|lt|pt) by|belongs? to|assigned to|called|named|hei\u00df(?:en|t)|namens"
     r"|geh\u00f6r(?:t|en)(?: zu)?|se llaman?|pertenecen? a|\w+[ai]d[oa]s? (?:por|a))"
-    rf"\s+[*_`]*(?P<name>[^\W\d_][\w'-]*)(?={_ENDS.pattern})",
+    rf"\s+[*_`]*(?P<name>[^\W\d_][\w'-]*+)(?={_ENDS.pattern})",
     re.IGNORECASE,
 )
 _IN_QUOTES: Final = re.compile(

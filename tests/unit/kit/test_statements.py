@@ -337,3 +337,11 @@ def test_many_rows_and_a_long_wording_cost_little() -> None:
     unsupported(wording, Material(rows=rows))
     assert time.process_time() - start < 10
     assert unsupported("9 " * LONGEST_WORDING, COUNT)
+
+
+@pytest.mark.parametrize("repeated", ["*", "`", "_", " \n"])
+def test_what_stands_around_the_names_of_a_list_is_read_once(repeated: str) -> None:
+    wording = f"called a{repeated * (10_000 // len(repeated))}@"
+    start = time.process_time()
+    unsupported(wording, MATERIAL)
+    assert time.process_time() - start < 2
