@@ -41,7 +41,7 @@ from services.runtime.routing.state import COMPLETED
 log = get_logger()
 TOOLS = (EXECUTE_DB_QUERY, GET_FEW_SHOT_EXAMPLES)
 # A query that is written down, and not handed to its tool.
-_QUERY = re.compile(r"^\s*(?:```sql\b|SELECT\s[^;]{1,2000}?\sFROM\s)", re.MULTILINE | re.IGNORECASE)
+_QUERY = re.compile(r"^[^\S\n]*(?:```sql\b|SELECT\s[^;]{1,2000}?\sFROM\s)", re.MULTILINE | re.IGNORECASE)
 NO_WHOLE_ANSWER = "That was no whole answer: it was cut, or empty. Call a tool, or answer in a few sentences."
 
 
