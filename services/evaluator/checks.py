@@ -122,13 +122,19 @@ class _Flow:
         for number, line in self._lines.items():
             if not line.sets and self._file.definition_around(number) == NO_DEFINITION:
                 lent |= line.names
-        values, grown = frozenset[str](), names - (lent - given)
-        while grown > values:
-            values = grown
-            for line in self._lines.values():
-                if line.sets & values or (not line.sets and line.names & values):
-                    grown |= line.names - (lent - given)
-        return values
+        others = lent - given
+        lines_of: dict[str, list[int]] = {}
+        for number, line in self._lines.items():
+            for name in line.sets or line.names:
+                lines_of.setdefault(name, []).append(number)
+        values, came_to, waiting = set[str](), set[int](), [*(names - others)]
+        while waiting:
+            values.add(name := waiting.pop())
+            for number in lines_of.pop(name, ()):
+                if number not in came_to:
+                    came_to.add(number)
+                    waiting += self._lines[number].names - others
+        return frozenset(values)
 
 
 def _unread(finding: Finding, file: SourceFile) -> list[int]:

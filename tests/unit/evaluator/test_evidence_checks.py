@@ -297,6 +297,15 @@ def test_a_line_cited_beside_the_flagged_one_bears_on_its_value(text: str, flagg
     assert [line for line in lines if Reason.SUPPLY_NOT_CITED not in found[line]] == enough
 
 
+def test_a_value_that_thousands_of_lines_hand_on_is_followed_to_its_first() -> None:
+    handed_on = "".join(f"    x{number} = x{number - 1}\n" for number in range(1, 5000))
+    text = f"def f(x0):\n{handed_on}    return run(x4999)\n"
+    given, flagged = bank(fragment("app.py", text)), finding(Span("app.py", 5001, 5001))
+    cited = [evidence(2, quote="x1 = x0"), evidence(5001, quote="return run(x4999)")]
+    problems = check_draft(draft(*cited, verdict=Verdict.FALSE_POSITIVE), flagged, given)
+    assert Reason.SUPPLY_NOT_CITED not in [problem.reason for problem in problems]
+
+
 def test_a_range_has_the_size_of_a_screen() -> None:
     text = "".join(f"use(x{number})\n" for number in range(5000))
     given, flagged = bank(fragment("app.py", text)), finding(Span("app.py", 30, 30))
