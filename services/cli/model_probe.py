@@ -144,7 +144,7 @@ class ModelProbe:
         payload = self._parameters.request({"messages": messages, **options})
         try:
             answer = await self._completions.create(payload)
-            mend(answer, schemas_of(options.get("tools", ())))
+            mend(answer, schemas_of(tools) if (tools := options.get("tools")) else None)
             choice = answer["choices"][0]
             message, usage = dict(choice["message"]), answer.get("usage") or {}
         except CompletionError as error:

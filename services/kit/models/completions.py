@@ -106,7 +106,8 @@ async def with_nothing_told(ask: Asks, messages: list[Any], retries: int) -> dic
         try:
             earlier, answer = answer, await ask(messages)
         except CompletionError as error:
-            if error.retryable:
+            # A call that nobody could read is for whoever asked to be told of.
+            if error.retryable or error.kind == TOOL_USE_FAILED:
                 raise
             break
         answer["usage"] = _sum_of(earlier.get("usage") or {}, answer.get("usage") or {})
@@ -116,8 +117,11 @@ async def with_nothing_told(ask: Asks, messages: list[Any], retries: int) -> dic
 def _sum_of(usage: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what two answers took, with all details of the second."""
     total = {**more, **{name: (usage.get(name) or 0) + (more.get(name) or 0) for name in _COUNTS}}
-    cached = [(each.get(_DETAILS) or {}).get("cached_tokens") or 0 for each in (usage, more)]
-    return {**total, _DETAILS: {**(more.get(_DETAILS) or {}), "cached_tokens": sum(cached)}} if any(cached) else total
+    details = [each.get(_DETAILS) or {} for each in (usage, more)]
+    if not all(isinstance(each, dict) for each in details):
+        return total  # Whoever reads the answer says what is wrong with it.
+    cached = sum(each.get("cached_tokens") or 0 for each in details)
+    return {**total, _DETAILS: {**details[1], "cached_tokens": cached}} if cached else total
 
 
 async def repeated(ask: Callable[[], Awaitable[Answer]], retries: int) -> Answer:

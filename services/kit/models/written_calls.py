@@ -55,7 +55,9 @@ _CALLS_BEGIN = re.compile(
 )
 # What stands behind the name of a tool that is called, in whatever form.
 _CALLED_BY_NAME = re.compile(
-    r"[\"'`*]{0,4}\s{0,8}(?:[({\[<,]|:\s?(?=[\d{\"\[\n])|\n\s{0,8}(?:args|arguments|parameters|action input)\b)", re.I
+    r"\(|[\"'`*]{0,4}\s{0,8}(?:[{\[<]|\((?=\s{0,8}(?:[\"'{\[)]|\w{1,64}\s{0,4}[=:]))|,(?=\s{0,8}[{\[\"'/])"
+    r"|:\s?(?=[\d{\"\[\n])|\n\s{0,8}(?:args|arguments|parameters|action input)\b)",
+    re.IGNORECASE,
 )
 # Of one message behind which, on the same line, calls begin.
 _THOUGHT_ENDS: Final = ("<|end|>", "<|END_THINKING|>")

@@ -391,7 +391,8 @@ class _Check:
                 yield UnsupportedStatement("number", plural)
         for match in _FRACTION.finditer(words):
             value = _FRACTIONS[next(name for name, said in match.groupdict().items() if said)]
-            held = any(self._material.holds_number(value * by, Decimal("0.01") * by) for by in (1, 100))
+            unit = Decimal("0.01") * int(self._rounds)
+            held = any(self._material.holds_number(value * by, unit * by) for by in (1, 100))
             if not held and not self._material.holds_words(match[0]):
                 yield UnsupportedStatement("number", match[0])
 

@@ -13,7 +13,14 @@ import pytest
 from aiohttp import web
 from tenacity import AsyncRetrying
 
-from services.kit.models.completions import LONGEST_WAIT_S, MOST_ANSWER_BYTES, CompletionError, Completions, Endpoint
+from services.kit.models.completions import (
+    LONGEST_WAIT_S,
+    MOST_ANSWER_BYTES,
+    TOOL_USE_FAILED,
+    CompletionError,
+    Completions,
+    Endpoint,
+)
 from services.kit.models.streamed import heard_by
 from services.kit.wire import deadline
 from tests.fixtures.ports import reserved_port
@@ -275,6 +282,15 @@ async def test_an_answer_of_nothing_is_asked_for_again_with_that_said_and_all_tr
     model.replies = [lambda: web.json_response(nothing)]
     at_last: Any = await create(model.base_url, retries=1)
     assert (at_last["choices"], at_last["usage"]["total_tokens"]) == (nothing["choices"], 20)
+
+
+async def test_a_call_behind_nothing_that_could_not_be_read_is_told_to_whoever_asked(model: Model) -> None:
+    nothing = {"choices": [{"message": {"role": "assistant", "content": None}, "finish_reason": "stop"}], "usage": USED}
+    unread = {"error": {"code": "tool_use_failed", "message": "Failed to call a function", "failed_generation": "<f"}}
+    model.replies = [lambda: web.json_response(nothing), lambda: web.json_response(unread, status=400)]
+    with pytest.raises(CompletionError) as failed:
+        await create(model.base_url)
+    assert failed.value.kind == TOOL_USE_FAILED
 
 
 async def test_one_that_may_not_be_told_has_answered_with_nothing(model: Model) -> None:

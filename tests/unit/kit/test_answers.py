@@ -481,6 +481,8 @@ def test_a_text_that_is_no_call_stays_a_text(text: str) -> None:
         "<start_function_call>call:execute_db_query{query:<escape>SELECT 1<escape>}<end_function_call>",
         "Thought: I need it.\nAction: execute_db_query\nAction Input: SELECT 1",
         "tool: execute_db_query\narguments:\n  query: SELECT 1",
+        'I call "execute_db_query", {"query": "SELECT',
+        "I call `execute_db_query` (query = 'SELECT 1'",
         '{"name": "execute_db_query", // counts\n "arguments": {"query": "SELECT 1"}}',
     ],
 )
@@ -496,6 +498,7 @@ def test_a_text_that_looks_like_a_call_and_is_none_is_told_apart_from_an_answer(
     [
         "You have 13 devices.", "I asked execute_db_query for it, and it has no such table.", "See {this} (here).",
         "With execute_db_query_all(1) one would see more.", "", "The tool execute_db_query: it found nothing.",
+        "I asked execute_db_query, and it found 13.", "With execute_db_query (the tool for it) I found 13.",
     ],
 )  # fmt: skip
 def test_an_answer_is_no_call_that_could_not_be_read(text: str) -> None:

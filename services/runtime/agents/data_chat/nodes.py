@@ -114,7 +114,8 @@ class DataChatNodes:
             prompted, most = [*history, *added, *told], self._policy.context_characters
             return await ask_within(self._agent_model, "agent", prompted, tools, most)
 
-        answer, calls = await ask_for_step(ask, tools, written=_QUERY)
+        # Behind rows, a query that is shown is the one that brought them.
+        answer, calls = await ask_for_step(ask, tools, written=None if runs_of(state) else _QUERY)
         return {"messages": [*added, answer], "iteration_count": 1, "model_calls": calls}
 
     async def tools(self, state: DataChatState, context: NodeContext) -> StateUpdate:
