@@ -189,6 +189,7 @@ async def test_http_tells_what_the_gateway_does(platform: Platform, telling: tup
     telling[0].answers |= {
         "GetRun": runs_pb2.GetRunResponse(run=run),
         "GetThread": threads_pb2.GetThreadResponse(runs=[run]),
+        "ListRuns": runs_pb2.ListRunsResponse(runs=[run]),
         "GetRunState": threads_pb2.GetRunStateResponse(state=state, checkpoints=[state.checkpoint]),
     }
     settings = HttpApiSettings(gateway_target="unused")
