@@ -349,7 +349,7 @@ async def test_why_code_decided_is_explained(hosting: Platform) -> None:
     limits = [(limit.name, limit.value.number_value) for limit in explained.run.agent.limits]
     assert limits == [("most_rounds", 3)]
     assert [step.node for step in explained.run.route] == ["model", "tools", "model", "tools", "model"]
-    request = runs_pb2.CountDecisionsRequest(agent="calculator")
+    request = runs_pb2.CountDecisionsRequest(agent="calculator", since_time=run.create_time)
     counts = (await client.stub.CountDecisions(request, metadata=client.metadata, timeout=CALL_TIMEOUT_S)).counts
     # Of a lifted table too, a rule that has never fired is told.
     assert {each.rule: each.count > 0 for each in counts}.items() >= {"most_rounds": False, "to_end": True}.items()
