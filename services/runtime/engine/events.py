@@ -220,6 +220,10 @@ class Watcher:
         self._behind = True
         self._news.set()
 
+    def resets(self) -> list[Event]:
+        """Returns what was handed over of chunks that no longer stand, and is not taken yet."""
+        return [event for event in self._events if event.kind == TOKENS_RESET]
+
     async def next(self) -> Event | None:
         """Returns the next event that was handed over, or None when it is time to read the database.
 
@@ -414,6 +418,10 @@ class EventStream:
             if not fresh:
                 found = await self._read(run.run_id, watcher.seen)
             fresh = False
+            if found and found[-1].is_last and found[-1].sequence > answered:
+                # With the end goes what was handed over and is not taken yet, but for what it takes back.
+                for event in watcher.resets():
+                    yield event
             for event in found:
                 watcher.seen, last = event.sequence, event
                 yield event

@@ -305,6 +305,25 @@ async def test_a_node_that_is_tried_again_is_heard_from_its_beginning(platform_d
     assert said(events) == [("speak", "".join(WORDS))]
 
 
+async def test_who_reads_on_when_all_is_over_is_told_what_no_longer_stands(platform_dsn: str) -> None:
+    gate = asyncio.Event()
+    model = Trickle(breaks=1, gates=[gate])
+    retried = RetryPolicy(max_attempts=2, initial_interval=0.01, jitter=False, retry_on=RuntimeError)
+    async with hosted_replica(platform_dsn, loaded("speaker", speaking(model, retry_policy=retried))) as replica:
+        run = await replica.create("speaker", {"messages": ["Go."]}, chunks=True)
+        watching = replica.engine.watch(run, run.event_count, chunks=True, fresh=True)
+        async with asyncio.timeout(TIMEOUT_S):
+            async for event in watching:
+                if event.kind == "token_chunk":
+                    break
+            gate.set()
+            await told(replica, run)
+            replica.events.look([run.run_id])  # as when the replica lets go of it
+            late = [event async for event in watching]
+    assert [event.payload for event in late if event.kind == "tokens_reset"] == [{"node": "speak", "cause": "rerun"}]
+    assert late[-1].is_last
+
+
 @pytest.mark.parametrize("length", [1, 1999])
 async def test_a_slow_reader_is_told_less_and_that_it_is(platform_dsn: str, length: int) -> None:
     async with hosted_replica(platform_dsn, loaded("speaker", speaking(Trickle()))) as replica:
