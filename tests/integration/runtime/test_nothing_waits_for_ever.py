@@ -170,7 +170,7 @@ async def test_a_replica_whose_connections_fall_silent_goes_on_with_new_ones(
     assert proxy.connections > 0
     proxy.silence()
     proxy.speak()
-    direct = await start_replica(sweep_interval_s=3600.0)
+    direct = await start_replica(sweep_interval_s=3600.0, max_concurrent_runs=0)
     run, _ = await direct.store.create(new_run(), claim=False)
     async with asyncio.timeout(TIMEOUT_S):
         done = await ended(direct, run)
