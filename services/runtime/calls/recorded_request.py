@@ -47,7 +47,7 @@ def kept_request(values: _Values, most_bytes: int) -> tuple[Struct | None, int]:
     size = whole.ByteSize()
     if size <= most_bytes:
         return whole, 0
-    longest = MOST_REQUEST_BYTES
+    longest = MOST_REQUEST_BYTES if most_bytes > 0 else 0
     while longest > _SHORTEST_TEXT:
         longest //= 2
         cut = _struct(values, longest)
