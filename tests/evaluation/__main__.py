@@ -15,30 +15,24 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any
 
 from services.cli.configured import model_endpoint
 from services.cli.settings import CliSettings
-from services.kit.models.roles import ROLES
+from services.cli.up import with_prompts
 from services.local.database import WORLD_GRAPH_POLICY
-from services.local.topology import ModelEndpoint
 from tests.evaluation.agents import AGENTS, Surroundings
 from tests.evaluation.asking import Case
 from tests.evaluation.results import Evaluation, compare, table
 from tests.fixtures.stack import Platform, World, platform, world
 
-OFFLINE: Final = "offline rules, no language model"
-
 
 @asynccontextmanager
-async def standing(
-    data: World, model: ModelEndpoint | None = None, **runtime: str
-) -> AsyncIterator[tuple[Platform, Surroundings]]:
-    """A platform with all its agents, settings of its runtime, and what there is around it."""
-    env = {"runtime": {name: value for name, value in runtime.items() if value}}
+async def standing(data: World, **options: Any) -> AsyncIterator[tuple[Platform, Surroundings]]:
+    """A platform with all its agents, and what there is around it; `options` as in `platform`."""
     with TemporaryDirectory(prefix="signalbox-evaluation-") as name:
-        options = {"code_agents": True, "code_roots": (Path(name),), "graph_policy": WORLD_GRAPH_POLICY}
-        async with platform(data, model=model, service_env=env, **options) as running:
+        all_agents: Any = {"code_agents": True, "code_roots": (Path(name),), "graph_policy": WORLD_GRAPH_POLICY}
+        async with platform(data, **all_agents, **options) as running:
             yield running, Surroundings(data.owner_dsn, running.stack.graph_database.url, Path(name))
 
 
@@ -57,14 +51,13 @@ async def evaluate(
 
     What came of a case is in the file `path` when the case has ended.
     """
-    found = before or Evaluation(_models(running.stack.options.model), {}, [])
+    found = before or Evaluation([])
     asked = {(each.agent, each.case) for each in found.results}
     free = asyncio.Semaphore(at_once)
 
     async def ask(case: Case) -> None:
         async with free:
-            result, run = await case.ask(running, wall_time_s)
-        found.policies[run.agent] = run.policy.version
+            result = await case.ask(running, wall_time_s)
         found.results.append(result)
         sys.stderr.write(f"{result.agent}, {result.score}: {result.case} → {result.said}\n")
         if path:
@@ -76,29 +69,27 @@ async def evaluate(
     return found
 
 
-def _models(endpoint: ModelEndpoint | None) -> dict[str, str]:
-    if endpoint is None:
-        return {"all": OFFLINE}
-    named = {"guard": endpoint.guard_model, "evaluator": endpoint.evaluator_model}
-    return {
-        role: model for role, model in {**named, **{role: endpoint.model_of(role) for role in ROLES}}.items() if model
-    }
-
-
 async def _run(wanted: argparse.Namespace) -> int:
-    model = model_endpoint(CliSettings())
-    name = re.sub(r"\W+", "-", model.agent_model) if model else "offline"
-    settings = {"SIGNALBOX_POLICIES": wanted.policies, "SIGNALBOX_MODEL_TIMEOUT_S": wanted.model_timeout_s}
+    settings = CliSettings()
+    model = model_endpoint(settings)
+    name = re.sub(r"\W+", "-", model.agent_model) if model else "models" if settings.models else "offline"
+    runtime = {"SIGNALBOX_POLICIES": wanted.policies, "SIGNALBOX_MODEL_TIMEOUT_S": wanted.model_timeout_s}
+    service_env = with_prompts({"runtime": {key: value for key, value in runtime.items() if value}}, wanted.prompts)
     path = wanted.out or Path(".eval") / f"{name}.md"
     earlier = path.with_suffix(".json")
     before = Evaluation.read(earlier) if wanted.continued and earlier.exists() else None
-    async with world() as data, standing(data, model, **settings) as (running, around):
+    models: dict[str, Any] = {"model": model, "models": settings.models, "model_keys": settings.model_keys}
+    async with world() as data, standing(data, service_env=service_env, **models) as (running, around):
         found = await evaluate(
             running, around, wanted.agents, every=wanted.every, at_once=wanted.at_once,
             wall_time_s=wanted.wall_time_s, before=before, path=path,
         )  # fmt: skip
     sys.stdout.write(f"{table(found)}\nwritten to {path.with_suffix('.md')} and {path.with_suffix('.json')}\n")
     return 0
+
+
+def _folder(name: str) -> Path:
+    return Path(name).resolve(strict=True)
 
 
 def main() -> int:
@@ -108,6 +99,11 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, help="ask only every so-manieth case")
     parser.add_argument("--at-once", type=int, default=2, help="runs at a time")
     parser.add_argument("--policies", default="", help="limits of the agents, as SIGNALBOX_POLICIES has them")
+    parser.add_argument(
+        "--prompts",
+        type=_folder,
+        help="folder of prompts, as SIGNALBOX_PROMPTS_DIR has it",
+    )
     parser.add_argument("--model-timeout-s", default="", help="seconds that a model may take, as the runtime has them")
     parser.add_argument("--wall-time-s", type=int, default=0, help="seconds that a run may take; 0: as always")
     parser.add_argument("--continue", dest="continued", action="store_true", help="ask only what the file has not")

@@ -6,7 +6,7 @@ import asyncio
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -231,10 +231,44 @@ def _incident(world: ServiceWorld, at: int, subject: str, source: sast_pb2.CodeS
 # Findings of scanners
 
 
+async def sast_triage(around: Surroundings) -> list[Case]:
+    """Findings with their truth, each looked at by one agent with tools."""
+    return [
+        _finding(
+            each, runs_pb2.RunInput(sast_triage=sast_pb2.SastTriageInput(finding=each.finding, source=each.source)),
+            lambda run: run.output.sast_triage.justification,
+        )
+        for each in await _judged(around.folder / "triage")
+    ]  # fmt: skip
+
+
 async def sast_investigation(around: Surroundings) -> list[Case]:
-    """What Bandit says of the harbour's portal, and further findings, with their truth."""
-    made = portal.create(around.folder / "portal")
-    log = around.folder / "bandit.sarif"
+    """The same findings, each through research, analysis and evaluation."""
+    return [
+        _finding(
+            each,
+            runs_pb2.RunInput(
+                sast_investigation=sast_pb2.SastInvestigationInput(finding=each.finding, source=each.source)
+            ),
+            lambda run: run.output.sast_investigation.justification,
+        )
+        for each in await _judged(around.folder / "investigation")
+    ]
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """A finding, where its code is, and whether people who read that call it a weakness."""
+
+    finding: sast_pb2.Finding
+    source: sast_pb2.CodeSource
+    is_real: bool
+
+
+async def _judged(folder: Path) -> list[_Judged]:
+    """Returns what Bandit says of the harbour's portal, and further findings, with their truth."""
+    made = portal.create(folder / "portal")
+    log = folder / "bandit.sarif"
     options = ["--quiet", "--configfile", f"{made.path}/pyproject.toml", "--exit-zero", "--recursive", made.path]
     bandit = [sys.executable, "-m", "bandit", *options, "--format", "sarif", "--output", str(log)]
     await asyncio.to_thread(subprocess.run, bandit, check=True, timeout=120)
@@ -242,12 +276,12 @@ async def sast_investigation(around: Surroundings) -> list[Case]:
     findings = [result.finding for result in read_results(read_document(log), paths)]
     truth = match_truth(read_truth(portal.TRUTH), findings).labels
     source = sast_pb2.CodeSource(repository=made.path, commit=made.commit)
-    cases = [_finding(finding, source, is_real=truth[finding.fingerprint]) for finding in findings]
-    return [*cases, *_own_findings(around.folder / "findings")]
+    judged = [_Judged(finding, source, truth[finding.fingerprint]) for finding in findings]
+    return [*judged, *_own_findings(folder / "findings")]
 
 
-def _own_findings(folder: Path) -> Iterator[Case]:
-    told = read_cases("sast_investigation")
+def _own_findings(folder: Path) -> Iterator[_Judged]:
+    told = read_cases("findings")
     files = {f"case_{number}.py": case["code"].replace("  # here", "").encode() for number, case in enumerate(told)}
     made = portal.create(folder, files, "Code with findings")
     source = sast_pb2.CodeSource(repository=made.path, commit=made.commit)
@@ -256,18 +290,19 @@ def _own_findings(folder: Path) -> Iterator[Case]:
         flagged = next(number for number, line in enumerate(lines, 1) if line.endswith("# here"))
         location = sast_pb2.CodeLocation(file=file, first_line=flagged, last_line=flagged)
         finding = sast_pb2.Finding(fingerprint=file, rule_id=case["rule"], cwe=case["cwe"], location=location)
-        yield _finding(finding, source, is_real=case["is_vulnerable"])
+        yield _Judged(finding, source, case["is_vulnerable"])
 
 
-def _finding(finding: sast_pb2.Finding, source: sast_pb2.CodeSource, *, is_real: bool) -> Case:
-    given = sast_pb2.SastInvestigationInput(finding=finding, source=source)
+def _finding(judged: _Judged, given: runs_pb2.RunInput, said: Callable[[runs_pb2.Run], str]) -> Case:
+    location = judged.finding.location
+    true = outcome_pb2.OUTCOME_TRUE_POSITIVE if judged.is_real else outcome_pb2.OUTCOME_FALSE_POSITIVE
     return Case(
-        f"{finding.rule_id} {finding.location.file}:{finding.location.first_line}", CALLER,
-        runs_pb2.RunInput(sast_investigation=given),
-        said=lambda run: run.output.sast_investigation.justification,
-        is_true=lambda run: run.outcome
-        == (outcome_pb2.OUTCOME_TRUE_POSITIVE if is_real else outcome_pb2.OUTCOME_FALSE_POSITIVE),
+        f"{judged.finding.rule_id} {location.file}:{location.first_line}", CALLER, given,
+        said=said,
+        is_true=lambda run: run.outcome == true,
     )  # fmt: skip
 
 
-AGENTS: Final = {each.__name__: each for each in (data_chat, graph_editor, incident_investigation, sast_investigation)}
+AGENTS: Final = {
+    each.__name__: each for each in (data_chat, graph_editor, incident_investigation, sast_triage, sast_investigation)
+}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -11,7 +11,8 @@ from typing import Any, Final
 import yaml
 from signalbox.v1 import caller_pb2, outcome_pb2, runs_pb2
 
-from tests.evaluation.results import Result, Score
+from tests.evaluation.results import AskedWith, Result, Score
+from tests.fixtures.client import nodes_of
 from tests.fixtures.stack import Deployed
 
 CASES: Final = Path(__file__).with_name("cases")
@@ -25,6 +26,9 @@ _SHOWN: Final = 160
 SLOWEST_S: Final = 3600.0
 # An option of runs that wait for an approval.
 APPROVE: Final = "approve"
+# The kind of call that asks a model, and its service where the agent itself asks.
+MODEL: Final = "model"
+OFFLINE: Final = "offline rules, no language model"
 
 
 class Expected(StrEnum):
@@ -60,7 +64,7 @@ class Case:
         right = is_asking if self.expected is Expected.ASKED else self.expected is Expected.DECLINED
         return Score.RIGHT if right else Score.DECLINED
 
-    async def ask(self, platform: Deployed, wall_time_s: int = 0) -> tuple[Result, runs_pb2.Run]:
+    async def ask(self, platform: Deployed, wall_time_s: int = 0) -> Result:
         """Asks a platform through its public API, until the run has ended or waits; what waits for approval gets it."""
         client = platform.caller(self.subject)
         budget = caller_pb2.Budget(wall_time_s=wall_time_s)
@@ -76,7 +80,26 @@ class Case:
             run.stop_reason,
         )))  # fmt: skip
         tokens = run.spend.token_usage.total_tokens
-        return Result(run.agent, self.name, self.score(run), said, tokens, run.spend.wall_time_s, ended), run
+        calls = [call for each in nodes_of(events) for call in each.calls]
+        return Result(
+            run.agent, self.name, self.score(run), said, tokens, run.spend.wall_time_s, ended, _asked_with(run, calls)
+        )  # fmt: skip
+
+
+def _asked_with(run: runs_pb2.Run, calls: Iterable[runs_pb2.NodeCall]) -> AskedWith:
+    """Returns what a run was asked with, by itself and by the services that ask models, as its steps say."""
+    models: dict[str, list[str]] = {}
+    prompts = {run.agent: [run.policy.prompts]}
+    for call in calls:
+        if call.kind == MODEL:
+            owner = run.agent if call.service == MODEL else call.service
+            models.setdefault(owner, []).append(OFFLINE if call.offline_rules else call.name)
+            prompts.setdefault(owner, []).append(call.prompts)
+    asked_with = {"models": models, "prompts": prompts, "policies": {run.agent: [run.policy.version]}}
+    return {
+        kind: {owner: list(dict.fromkeys(filter(None, values))) for owner, values in by_owner.items()}
+        for kind, by_owner in asked_with.items()
+    }
 
 
 def read_cases(agent: str) -> Any:

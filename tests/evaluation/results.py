@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+# What a run is asked with: names of models, digests of prompts, versions of limits; by agent, and by the service that
+# asks a model for it.
+KINDS: Final = ("models", "prompts", "policies")
+AskedWith = dict[str, dict[str, list[str]]]
 
 
 class Score(StrEnum):
@@ -33,14 +38,13 @@ class Result:
     tokens: int
     seconds: float
     ended: str = ""
+    asked_with: AskedWith = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """All results, and what was asked: models by role, and the versions of the agents' policies."""
+    """All results."""
 
-    models: dict[str, str]
-    policies: dict[str, str]
     results: list[Result]
 
     def of(self, agent: str) -> list[Result]:
@@ -52,6 +56,23 @@ class Evaluation:
         """The agents, in the order in which they were asked."""
         return list(dict.fromkeys(each.agent for each in self.results))
 
+    @property
+    def asked_with(self) -> dict[str, dict[str, str]]:
+        """What the runs were asked with, by agent, and by the service that asked a model; all, where runs differ."""
+        found: dict[str, dict[str, dict[str, None]]] = {kind: {} for kind in KINDS}
+        for kind, owner, value in (
+            (kind, owner, value)
+            for each in self.results
+            for kind, by_owner in each.asked_with.items()
+            for owner, values in by_owner.items()
+            for value in values
+        ):
+            found[kind].setdefault(owner, {})[value] = None
+        return {
+            kind: {owner: " and ".join(values) for owner, values in by_owner.items()}
+            for kind, by_owner in found.items()
+        }
+
     def write(self, path: Path) -> None:
         """Writes the table to a Markdown file, and everything to a JSON file beside it."""
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -62,8 +83,7 @@ class Evaluation:
     def read(cls, path: Path) -> Evaluation:
         """Reads what `write` has written as JSON."""
         document = json.loads(path.read_text(encoding="utf-8"))
-        results = [Result(**{**each, "score": Score(each["score"])}) for each in document.pop("results")]
-        return cls(**document, results=results)
+        return cls([Result(**{**each, "score": Score(each["score"])}) for each in document["results"]])
 
 
 Measure = Callable[[Sequence[Result]], float]
@@ -84,22 +104,49 @@ _MEASURES: dict[str, Measure] = {
 
 
 def table(evaluation: Evaluation) -> str:
-    """Returns the table of an evaluation, then every case that is not right."""
+    """Returns what was asked with, the table of an evaluation, then every case that is not right."""
     rows = [[agent, *(f"{each(evaluation.of(agent)):g}" for each in _MEASURES.values())] for agent in evaluation.agents]
-    models = ", ".join(f"{role}: {model}" for role, model in evaluation.models.items())
+    asked_with = [f"{kind.capitalize()}: {_by_value(told)}" for kind, told in evaluation.asked_with.items()]
     missed = [each for each in evaluation.results if each.score is not Score.RIGHT]
     lines = [f"- {each.agent}, {each.score} ({each.ended}): “{each.case}” → {each.said}" for each in missed]
-    return "\n".join([f"Models: {models}", "", *_markdown(["agent", *_MEASURES], rows), "", *lines, ""])
+    return "\n".join([*_lines(asked_with), *_markdown(["agent", *_MEASURES], rows), "", *lines, ""])
 
 
 def compare(before: Evaluation, after: Evaluation) -> str:
-    """Returns both evaluations side by side, `before → after`, then every case whose score differs."""
+    """Returns what differs, both evaluations side by side, `before → after`, then every case whose score differs."""
     agents = [agent for agent in before.agents if agent in after.agents]
     rows = [
         [agent, *(_change(each(before.of(agent)), each(after.of(agent))) for each in _MEASURES.values())]
         for agent in agents
     ]
-    return "\n".join([*_markdown(["agent", *_MEASURES], rows), "", *_differing(before, after), ""])
+    changed = [
+        f"{kind.capitalize()}: {_by_value(_changes(before.asked_with[kind], after.asked_with[kind])) or 'the same'}"
+        for kind in KINDS
+    ]
+    return "\n".join([*_lines(changed), *_markdown(["agent", *_MEASURES], rows), "", *_differing(before, after), ""])
+
+
+def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str]:
+    """Returns what is different for those that were asked both times."""
+    return {
+        owner: f"{before[owner]} → {after[owner]}"
+        for owner in before
+        if owner in after and before[owner] != after[owner]
+    }
+
+
+def _by_value(told: Mapping[str, str]) -> str:
+    """Returns each value once, with those that have it: `large (guard, data_chat)`."""
+    return "; ".join(
+        f"{value} ({', '.join(owner for owner, other in told.items() if other == value)})"
+        for value in dict.fromkeys(told.values())
+    )
+
+
+def _lines(told: Iterable[str]) -> Iterator[str]:
+    """Yields lines of Markdown that stay lines of their own, and an empty one."""
+    yield from (f"- {each}" for each in told)
+    yield ""
 
 
 def _differing(before: Evaluation, after: Evaluation) -> Iterator[str]:
