@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
+from urllib.parse import quote
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, RootModel
 
 from services.findings.sarif.fingerprints import OWN_KEY
 
+_URL = re.compile("[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 SCHEMA_URI = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
 
@@ -125,7 +128,12 @@ def _location(place: Place, *, snippet: str = "") -> dict[str, Any]:
         region["endLine"] = place.last_line
     if snippet:
         region["snippet"] = {"text": snippet}
-    location: dict[str, Any] = {"physicalLocation": {"artifactLocation": {"uri": place.file}, "region": region}}
+    location: dict[str, Any] = {"physicalLocation": {"artifactLocation": {"uri": _uri(place.file)}, "region": region}}
     if place.message and not isinstance(place, ListedFinding):
         location["message"] = {"text": place.message}
     return location
+
+
+def _uri(file: str) -> str:
+    """Returns a path as a URI says it; a URL, which some tools write in its place, is one already."""
+    return file if _URL.match(file) else quote(file.replace("\\", "/"), errors="replace")
