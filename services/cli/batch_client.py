@@ -195,16 +195,18 @@ async def open_batches(connection: Connection) -> AsyncIterator[BatchClient]:
         yield BatchClient(channel, connection)
 
 
+UPLOADING = (
+    "the batch may have started, or not: `signalbox batches list` tells; this command given again goes on with its "
+    "upload, or follows it"
+)
+
+
 @contextmanager
-def uploading(terminal: Terminal) -> Iterator[None]:
-    """Says what an upload that is interrupted leaves behind."""
+def when_interrupted(terminal: Terminal, told: str) -> Iterator[None]:
+    """Says what a command that is interrupted leaves behind."""
     try:
         yield
-    except asyncio.CancelledError:
-        told = (
-            "the batch may have started, or not: `signalbox batches list` tells; this command given again goes on with "
-            "its upload, or follows it"
-        )
+    except (asyncio.CancelledError, KeyboardInterrupt):
         terminal.err.print(Text(told), soft_wrap=True)
         raise
 

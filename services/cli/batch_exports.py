@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import json
+import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final, TypeAlias
 
 import xlsxwriter
 from google.protobuf.json_format import MessageToDict
@@ -24,11 +26,11 @@ from services.findings.investigation.scores import Scores, score
 from services.findings.investigation.summary import Judged, Summary
 from services.findings.investigation.truth import Truth
 from services.findings.sarif.annotate import annotate
-from services.findings.sarif.documents import write_json
 from services.findings.sarif.finding_list import as_sarif
 from services.findings.sarif.outcome import Source
 from services.findings.sarif.paths import RepositoryPaths
 from services.kit.confusion import Confusion
+from services.kit.text.words import several
 
 # What a cell of a spreadsheet holds at most (https://support.microsoft.com/office/excel-specifications-and-limits).
 LONGEST_CELL: Final = 32_767
@@ -37,6 +39,10 @@ OF_ANY: Final = "json, csv and xlsx can be written of any batch"
 # When a spreadsheet says that it was made: the same results are the same bytes.
 MADE: Final = datetime.datetime(1980, 1, 1, tzinfo=datetime.UTC)
 SHARES: Final = ("precision", "recall", "f1")
+# How far in a log its runs stand.
+RUN_INDENT: Final = 4
+# What there is to say of a file, to whoever asked for it.
+Notes: TypeAlias = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -52,96 +58,140 @@ class JudgedItem:
     truth: bool | None
 
 
+async def judged_items(items: AsyncIterator[batches_pb2.BatchItem]) -> AsyncIterator[JudgedItem]:
+    """Yields what came of each finding; what is about none is left out, and so is what has not ended.
+
+    Raises CliError where there is none at all.
+    """
+    any_found = False
+    async for item in items:
+        if found := _judged(item):
+            any_found = True
+            yield found
+    if not any_found:
+        raise CliError("the batch has no finding that was judged", hint=OF_ANY, code=ExitCode.USAGE)
+
+
+def _judged(item: batches_pb2.BatchItem) -> JudgedItem | None:
+    asked = finding_of(item.input)
+    under_way = (batches_pb2.BATCH_ITEM_STATE_PENDING, batches_pb2.BATCH_ITEM_STATE_RUNNING)
+    if asked is None or item.state in under_way:
+        return None
+    truth = item.truth == sast_pb2.VERDICT_TRUE_POSITIVE if item.truth else None
+    source = SourceCode(asked.source.repository, asked.source.commit)
+    judged = Judged(asked.finding, item_outcome(asked.finding.fingerprint, item))
+    return JudgedItem(item.number, source, judged, truth)
+
+
+def scores_of(items: Iterable[JudgedItem]) -> Scores | None:
+    """Returns how good verdicts are; None where no truth is known. A person's say nothing about the models."""
+    labels = {str(each.number): each.truth for each in items if each.truth is not None}
+    counted = [each for each in items if each.judged.outcome.source is not Source.PERSON]
+    rules = {str(each.number): each.judged.finding.rule_id for each in counted}
+    outcomes = [replace(each.judged.outcome, fingerprint=str(each.number)) for each in counted]
+    return score(outcomes, Truth(labels, ()), rules) if labels else None
+
+
 @dataclass
-class JudgedItems:
-    """The findings of a batch, and what came of each, taken from its items one after another."""
+class _Run:
+    """A run of a log: all but its results, of which it knows where they are in a file, and how long."""
 
-    items: list[JudgedItem] = field(default_factory=list)
+    frame: dict[str, Any] = field(default_factory=dict)
+    extensions: dict[str, Any] = field(default_factory=dict)
+    results: list[tuple[int, int]] = field(default_factory=list)
 
-    def add(self, item: batches_pb2.BatchItem) -> None:
-        """Takes an item; one that is about no finding is left out, and so is what has not ended."""
-        asked = finding_of(item.input)
-        under_way = (batches_pb2.BATCH_ITEM_STATE_PENDING, batches_pb2.BATCH_ITEM_STATE_RUNNING)
-        if asked is None or item.state in under_way:
-            return
-        truth = item.truth == sast_pb2.VERDICT_TRUE_POSITIVE if item.truth else None
-        source = SourceCode(asked.source.repository, asked.source.commit)
-        judged = Judged(asked.finding, item_outcome(asked.finding.fingerprint, item))
-        self.items.append(JudgedItem(item.number, source, judged, truth))
+    def add(self, run: dict[str, Any], offset: int, size: int) -> None:
+        """Takes the run of one result; what decided any of them is among the extensions of the tool."""
+        for extension in run["tool"].get("extensions", ()):
+            self.extensions[json.dumps(extension)] = extension
+        self.frame = {**run, "results": []}
+        if self.extensions:
+            self.frame["tool"] = {**run["tool"], "extensions": list(self.extensions.values())}
+        self.results.append((offset, size))
 
-    @property
-    def scores(self) -> Scores | None:
-        """How good the verdicts are; None where nothing is known to be so. A person's say nothing about the models."""
-        labels = {str(each.number): each.truth for each in self.items if each.truth is not None}
-        rules = {str(each.number): each.judged.finding.rule_id for each in self.items}
-        outcomes = [
-            replace(each.judged.outcome, fingerprint=str(each.number))
-            for each in self.items
-            if each.judged.outcome.source is not Source.PERSON
-        ]
-        return score(outcomes, Truth(labels, ()), rules) if labels else None
-
-    @property
-    def by_source(self) -> dict[SourceCode, list[Judged]]:
-        """The findings by where their code is. Raises CliError where the batch is of no findings."""
-        if not self.items:
-            raise CliError("the batch has no finding that was judged", hint=OF_ANY, code=ExitCode.USAGE)
-        by_source: dict[SourceCode, list[Judged]] = {}
-        for each in self.items:
-            by_source.setdefault(each.source, []).append(each.judged)
-        return by_source
+    def write(self, results: IO[bytes], file: IO[bytes]) -> None:
+        """Writes it as a value of a list, with its results out of their file."""
+        before, after = _indented(self.frame, RUN_INDENT).split('"results": []')
+        file.write(f'{before}"results": ['.encode())
+        for number, (offset, size) in enumerate(self.results):
+            results.seek(offset)
+            file.write((b",\n" if number else b"\n") + results.read(size))
+        file.write(f"\n{' ' * (RUN_INDENT + 2)}]{after}".encode())
 
 
-async def write_sarif(items: AsyncIterator[batches_pb2.BatchItem], path: Path, *, with_run_ids: bool) -> None:
-    """Writes the findings of a batch as a SARIF log with their verdicts, a run for each commit. Raises CliError."""
-    found = await _read(items)
-    logs = [_log_of(source, judged) for source, all_of in found.by_source.items() for judged in _told_apart(all_of)]
-    log = {**logs[0], "runs": [run for log in logs for run in log["runs"]]}
-    write_text(path, write_json(log if with_run_ids else without_run_ids(log)))
+async def write_sarif(items: AsyncIterator[batches_pb2.BatchItem], path: Path, *, with_run_ids: bool) -> Notes:
+    """Writes the findings of a batch as a SARIF log with their verdicts, a run for each commit. Raises CliError.
+
+    Those that share a fingerprint, which each of their logs had once, are in runs of their own. Results wait in a file.
+    """
+    runs: dict[tuple[SourceCode, int], _Run] = {}
+    sources: dict[SourceCode, SourceCode] = {}
+    seen: Counter[tuple[SourceCode, str]] = Counter()
+    log: dict[str, Any] = {}
+    with tempfile.TemporaryFile() as results:
+        async for each in judged_items(items):
+            source, fingerprint = sources.setdefault(each.source, each.source), each.judged.finding.fingerprint
+            log = _log_of(source, each.judged)
+            [run] = log["runs"]
+            [result] = run["results"]
+            # Either all results of a run have some, be they none, or none has any (SARIF 3.27.23).
+            result.setdefault("suppressions", [])
+            text = _indented(result if with_run_ids else without_run_ids(result), RUN_INDENT + 4).encode()
+            seen[source, fingerprint] += 1
+            runs.setdefault((source, seen[source, fingerprint]), _Run()).add(run, results.tell(), len(text))
+            results.write(text)
+        order = {source: place for place, source in enumerate(sources)}
+        before, after = _indented({**log, "runs": []}, 0).split("[]")
+        with path.open("wb") as file:
+            file.write(f"{before}[".encode())
+            for place, name in enumerate(sorted(runs, key=lambda run: (order[run[0]], run[1]))):
+                file.write(b",\n" if place else b"\n")
+                runs[name].write(results, file)
+            file.write(f"\n  ]{after}\n".encode())
+    return ()
 
 
-def _log_of(source: SourceCode, judged: Sequence[Judged]) -> dict[str, Any]:
-    listed = [MessageToDict(each.finding, preserving_proto_field_name=True) for each in judged]
+def _log_of(source: SourceCode, judged: Judged) -> dict[str, Any]:
+    listed = [MessageToDict(judged.finding, preserving_proto_field_name=True)]
     provenance = {"repositoryUri": source.uri, "revisionId": source.commit}
-    return annotate(as_sarif(listed), [each.outcome for each in judged], RepositoryPaths(), provenance=provenance)
+    return annotate(as_sarif(listed), [judged.outcome], RepositoryPaths(), provenance=provenance)
 
 
-def _told_apart(judged: Sequence[Judged]) -> list[list[Judged]]:
-    """Returns findings in as few lists as have each fingerprint once, as each of their logs had."""
-    lists: list[list[Judged]] = []
-    seen: Counter[str] = Counter()
-    for each in judged:
-        fingerprint = each.finding.fingerprint
-        if seen[fingerprint] == len(lists):
-            lists.append([])
-        lists[seen[fingerprint]].append(each)
-        seen[fingerprint] += 1
-    return lists
+def _indented(value: Any, indent: int) -> str:
+    """Returns JSON as it stands within more of it."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    return " " * indent + text.replace("\n", "\n" + " " * indent)
 
 
-async def write_html(items: AsyncIterator[batches_pb2.BatchItem], path: Path, *, with_run_ids: bool) -> None:
+async def write_html(items: AsyncIterator[batches_pb2.BatchItem], path: Path, *, with_run_ids: bool) -> Notes:
     """Writes a report of the findings of a batch, with the lines that verdicts cite as they quote them.
 
     Nothing is read of the repository, and how bad findings are is not known. Raises CliError.
     """
     from services.findings.investigation.report import render_report  # the template engine is for this alone
 
-    found = await _read(items)
-    (source, judged), *others = found.by_source.items()
+    found = [each async for each in judged_items(items)]
+    source, *others = {each.source for each in found}
     if others:
         told = f"the batch is of {len(others) + 1} repositories or commits, and a report covers one"
         raise CliError(told, hint=f"sarif has a run for each; {OF_ANY}", code=ExitCode.USAGE)
+    judged = [each.judged for each in found]
     if not with_run_ids:
         judged = [replace(each, outcome=replace(each.outcome, run_id="")) for each in judged]
-    summary = Summary(source.repository, source.commit, tuple(judged), {}, found.scores)
+    summary = Summary(source.repository, source.commit, tuple(judged), {}, scores_of(found))
     write_text(path, await render_report(summary, source))
+    return ()
 
 
-async def write_xlsx(items: AsyncIterator[batches_pb2.BatchItem], path: Path, *, with_run_ids: bool) -> None:
-    """Writes the results of a batch as a spreadsheet, with a sheet of scores where truth is known. Raises CliError."""
-    columns, found = columns_of(with_run_ids=with_run_ids), JudgedItems()
+async def write_xlsx(items: AsyncIterator[batches_pb2.BatchItem], path: Path, *, with_run_ids: bool) -> Notes:
+    """Writes the results of a batch as a spreadsheet, with a sheet of scores where truth is known. Raises CliError.
+
+    Returns what was cut because a cell could not hold it.
+    """
+    columns, by_rule = columns_of(with_run_ids=with_run_ids), dict[str, Confusion]()
     # Rows go to the file one after another; and nothing in them becomes a formula, a number or a link.
     options = {"constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "in_memory": False}
+    row = cut = 0
     try:
         with xlsxwriter.Workbook(str(path), options) as book:
             book.set_properties({"created": MADE})
@@ -149,30 +199,30 @@ async def write_xlsx(items: AsyncIterator[batches_pb2.BatchItem], path: Path, *,
             sheet.freeze_panes(1, 0)
             for column, name in enumerate(columns):
                 sheet.write_string(0, column, name, bold)
-            row = 0
             async for item in items:
                 row += 1
                 result = result_of(item)
                 sheet.write_number(row, 0, result["number"])
                 for column, name in enumerate(columns[1:], 1):
-                    sheet.write_string(row, column, _cut(cell_of(result[name])))
-                found.add(item)
-            if scores := found.scores:
-                _write_scores(book.add_worksheet("Scores"), scores, bold)
+                    text = cell_of(result[name])
+                    sheet.write_string(row, column, _cut(text))
+                    cut += not _fits(text)
+                found = _judged(item)
+                if scores := scores_of([found]) if found else None:
+                    for rule, confusion in scores.by_rule.items():
+                        by_rule[rule] = by_rule.get(rule, Confusion()) + confusion
+            if by_rule:
+                _write_scores(book.add_worksheet("Scores"), by_rule, bold)
     except FileCreateError as error:
-        hint = "name a file that can be written"
-        raise CliError(f"can't write {path}: {error}", hint=hint, code=ExitCode.USAGE) from error
+        raise OSError(str(error)) from error
+    told = f"{several(cut, 'cell')} had no room for all of what is in json and csv: such a cell ends with{CUT}"
+    return (told,) if cut else ()
 
 
-async def _read(items: AsyncIterator[batches_pb2.BatchItem]) -> JudgedItems:
-    found = JudgedItems()
-    async for item in items:
-        found.add(item)
-    return found
-
-
-def _write_scores(sheet: Any, scores: Scores, bold: Any) -> None:
-    """The confusion matrix, what follows from it, and the same by rule."""
+def _write_scores(sheet: Any, by_rule: Mapping[str, Confusion], bold: Any) -> None:
+    """The confusion matrix, what follows from it, and the same by rule, those with the most findings first."""
+    scores = sum(by_rule.values(), Confusion())
+    rules = sorted(by_rule.items(), key=lambda each: (-each[1].labelled, each[0]))
     rows: list[tuple[Any, ...]] = [
         ("", "is a weakness", "is none"),
         ("called a weakness", scores.true_positives, scores.false_positives),
@@ -182,7 +232,7 @@ def _write_scores(sheet: Any, scores: Scores, bold: Any) -> None:
         *((name, getattr(scores, name)) for name in (*SHARES, "recall_with_review")),
         (),
         ("rule", *_COUNTS, *SHARES),
-        *((rule, *_row_of(confusion)) for rule, confusion in scores.by_rule.items()),
+        *((rule, *_row_of(confusion)) for rule, confusion in rules),
     ]
     for row, values in enumerate(rows):
         for column, value in enumerate(values):
@@ -201,8 +251,15 @@ def _row_of(confusion: Confusion) -> tuple[Any, ...]:
     return tuple(getattr(confusion, name) for name in (*_COUNTS, *SHARES))
 
 
+def _fits(text: str) -> bool:
+    """Whether a cell can hold a text: spreadsheets count in UTF-16."""
+    return len(text) <= LONGEST_CELL // 2 or len(text.encode("utf-16-le")) <= 2 * LONGEST_CELL
+
+
 def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST_CELL else text[: LONGEST_CELL - len(CUT)] + CUT
+    if _fits(text):
+        return text
+    return text.encode("utf-16-le")[: 2 * (LONGEST_CELL - len(CUT))].decode("utf-16-le", "ignore") + CUT
 
 
 def without_run_ids(value: Any) -> Any:

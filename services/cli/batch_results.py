@@ -34,14 +34,16 @@ class Form:
 def form_of(name: str, *, with_run_ids: bool) -> Form:
     """Returns a form of FORMS: JSON, an item a line, or CSV (RFC 4180)."""
     columns = columns_of(with_run_ids=with_run_ids)
-    if name == "csv":
-        return Form(_row(columns), lambda item: _row([_safe(cell_of(result_of(item)[column])) for column in columns]))
+
+    def as_row(item: batches_pb2.BatchItem) -> str:
+        result = result_of(item)
+        return _row([_safe(cell_of(result[column])) for column in columns])
 
     def as_json(item: batches_pb2.BatchItem) -> str:
         result = result_of(item)
         return json.dumps({column: result[column] for column in columns}, ensure_ascii=False, sort_keys=True) + "\n"
 
-    return Form("", as_json)
+    return Form(_row(columns), as_row) if name == "csv" else Form("", as_json)
 
 
 def columns_of(*, with_run_ids: bool) -> list[str]:

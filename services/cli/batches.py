@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -11,14 +9,14 @@ import typer
 from rich.text import Text
 from signalbox.v1 import batches_pb2
 
-from services.cli.batch_client import OVER, BatchClient, open_batches, share_note, uploading
+from services.cli.batch_client import OVER, UPLOADING, BatchClient, open_batches, share_note, when_interrupted
 from services.cli.batch_results import FORMS, Form, form_of, state_name
 from services.cli.client import Connection
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
 from services.cli.invocation import Admin, As, AsJson, Roles, fail, terminal
 from services.cli.listing import Listing
-from services.cli.output_files import check_writable, remove_older
+from services.cli.output_files import check_writable, remove_older, written_whole
 from services.cli.terminal import Terminal, escaped, run_command
 from services.kit.text.printing import printable
 from services.kit.text.words import moment, several
@@ -163,7 +161,7 @@ async def create(
 ) -> ExitCode:  # fmt: skip
     """Uploads a batch and starts it. Raises CliError."""
     async with open_batches(connection) as batches:
-        with uploading(terminal):
+        with when_interrupted(terminal, UPLOADING):
             batch = await batches.upload(items, name=name, max_runs=max_runs)
         if batch.item_count != len(items):
             told = f"batch {batch.batch_id} was cancelled with {batch.item_count} of these {len(items)} inputs uploaded"
@@ -246,10 +244,11 @@ async def export(
             async for item in batches.items(batch_id):
                 terminal.raw(escaped(form.line(item)))
             return ExitCode.OK
-        with _written_whole(output, terminal) as part_file, part_file.open("w", encoding="utf-8", newline="") as file:
+        with written_whole(output) as part, part.open("w", encoding="utf-8", newline="") as file:
             file.write(form.head)
             async for item in batches.items(batch_id):
                 file.write(form.line(item))
+    terminal.err.print(Text(f"written: {output}"))
     return ExitCode.OK
 
 
@@ -263,8 +262,11 @@ async def export_file(
     remove_older(output)
     async with open_batches(connection) as batches:
         batch_id = await batches.named(batch_name)
-        with _written_whole(output, terminal) as part_file:
-            await WRITERS[form](batches.items(batch_id, with_inputs=True), part_file, with_run_ids=with_run_ids)
+        with written_whole(output) as part:
+            notes = await WRITERS[form](batches.items(batch_id, with_inputs=True), part, with_run_ids=with_run_ids)
+    for note in notes:
+        terminal.err.print(Text(note), soft_wrap=True)
+    terminal.err.print(Text(f"written: {output}"))
     return ExitCode.OK
 
 
@@ -275,18 +277,6 @@ async def delete(connection: Connection, batch_name: str, terminal: Terminal) ->
         await batches.delete(batch_id)
     terminal.out.print("deleted", markup=False)
     return ExitCode.OK
-
-
-@contextmanager
-def _written_whole(output: Path, terminal: Terminal) -> Iterator[Path]:
-    """Lends a file to write that becomes the one that was asked for at the end: never half of one under its name."""
-    part_file = output.with_name(f"{output.name}.part")
-    try:
-        yield part_file
-        part_file.replace(output)
-    finally:
-        part_file.unlink(missing_ok=True)
-    terminal.err.print(Text(f"written: {output}"))
 
 
 async def _follow(batches: BatchClient, batch_id: str, terminal: Terminal) -> ExitCode:

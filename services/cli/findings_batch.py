@@ -10,7 +10,7 @@ import jsonschema
 from google.protobuf.json_format import MessageToDict
 from signalbox.v1 import runs_pb2, sast_pb2
 
-from services.cli.batch_client import FAILED_ITEMS, OVER, open_batches, share_note, uploading
+from services.cli.batch_client import FAILED_ITEMS, OVER, UPLOADING, open_batches, share_note, when_interrupted
 from services.cli.client import Connection
 from services.cli.terminal import Terminal
 from services.findings.investigation.batch_progress import view_on
@@ -57,7 +57,7 @@ async def investigate_batch(
     if not items:
         return outcomes
     async with open_batches(connection) as batches:
-        with uploading(terminal):
+        with when_interrupted(terminal, UPLOADING):
             name = policy.name or f"{source.commit[:12]} findings"
             batch = await batches.upload(items, name=name, max_runs=policy.max_runs)
         if policy.rerun_failed and batch.state in OVER and any(each.state in FAILED_ITEMS for each in batch.counts):

@@ -13,6 +13,7 @@ from rich.text import Text
 from signalbox.v1 import sast_pb2
 
 from services.cli.agents import graph_version
+from services.cli.batch_client import when_interrupted
 from services.cli.client import Connection
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
@@ -33,6 +34,8 @@ from services.findings.sarif.documents import analysed_commits, read_document, r
 from services.findings.sarif.findings import LogResult, read_results
 from services.findings.sarif.outcome import Outcome, Verdict
 from services.findings.sarif.paths import RepositoryPaths
+
+WRITTEN_AGAIN = "the batch keeps its verdicts: the same command given again writes what is not there"
 
 
 @dataclass(frozen=True)
@@ -75,13 +78,15 @@ class _Material:
 
 async def summarise(connection: Connection, wanted: Investigation, terminal: Terminal) -> Summary:
     """Investigates every finding of a log, shows what came of them, and returns it. Raises CliError, FindingsError."""
-    material = await _read(connection, wanted)
+    with when_interrupted(terminal, "nothing was uploaded; give the command again"):
+        material = await _read(connection, wanted)
     for path in (wanted.out, wanted.html):
         if path is not None and path.resolve() != wanted.log.resolve():
             remove_older(path)
     outcomes = await _judge(connection, wanted, material, terminal)
-    summary = _sum_up(material, outcomes)
-    await _write(wanted, material, summary, terminal)
+    with when_interrupted(terminal, WRITTEN_AGAIN):
+        summary = _sum_up(material, outcomes)
+        await _write(wanted, material, summary, terminal)
     return summary
 
 
@@ -166,11 +171,12 @@ async def _write(wanted: Investigation, material: _Material, summary: Summary, t
         judged = annotate(
             material.document, summary.outcomes, material.paths, accept=wanted.accept, provenance=provenance
         )
-        write_text(wanted.out, write_json(judged))
+        write_text(wanted.out, write_json(judged), WRITTEN_AGAIN)
     if wanted.html:
         from services.findings.investigation.report import render_report  # the template engine is for this alone
 
-        write_text(wanted.html, await render_report(summary, material.source, repository_uri(material.document)))
+        report = await render_report(summary, material.source, repository_uri(material.document))
+        write_text(wanted.html, report, WRITTEN_AGAIN)
     if wanted.as_json:
         terminal.json_value(as_data(summary))
     else:

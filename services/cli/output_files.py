@@ -1,8 +1,12 @@
-"""Files that a command writes: tried before anything is spent, and never left from an earlier time."""
+"""Files that a command writes: tried before anything is spent, whole or not there, and none of an earlier time."""
 
 from __future__ import annotations
 
+import secrets
+import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from services.cli.errors import CliError
@@ -36,12 +40,33 @@ def remove_older(path: Path) -> None:
         raise _unwritable(path, error) from error
 
 
-def write_text(path: Path, text: str) -> None:
-    """Writes a file. Raises CliError."""
+@contextmanager
+def written_whole(path: Path, kept: str = "") -> Iterator[Path]:
+    """Lends a file to write, which takes the place of the one that is wanted at the end: never half of one is there.
+
+    A pipe or a device is lent itself. `kept` is what to do where there was no room. Raises CliError.
+    """
+    wanted = path.resolve()  # what a link leads to
+    part = wanted if path.exists() and not path.is_file() else wanted.with_name(f".signalbox-{secrets.token_hex(8)}")
     try:
-        path.write_text(text, encoding="utf-8", newline="")
+        yield part
+        if part != wanted:
+            if wanted.exists():
+                shutil.copymode(wanted, part)
+            part.replace(wanted)
     except OSError as error:
-        raise _unwritable(path, error) from error
+        hint = kept or "make room there, or name another file, and try again"
+        told = f"can't write {path}: {error.strerror or error}; no part of it was kept"
+        raise CliError(told, hint=hint, code=ExitCode.USAGE) from error
+    finally:
+        if part != wanted:
+            part.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str, kept: str = "") -> None:
+    """Writes a file, as `written_whole` does. Raises CliError."""
+    with written_whole(path, kept) as part:
+        part.write_text(text, encoding="utf-8", newline="")
 
 
 def _unwritable(path: Path, error: OSError) -> CliError:

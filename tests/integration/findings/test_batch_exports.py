@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import json
 import re
+import tracemalloc
 import zipfile
 from collections.abc import AsyncIterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from signalbox.v1 import batches_pb2, data_chat_pb2, outcome_pb2, runs_pb2, sast_pb2
 
-from services.cli.batch_exports import WRITERS, JudgedItems, write_html, write_sarif, write_xlsx
+from services.cli.batch_exports import (
+    LONGEST_CELL,
+    WRITERS,
+    judged_items,
+    scores_of,
+    write_html,
+    write_sarif,
+    write_xlsx,
+)
 from services.cli.errors import CliError
+from services.findings.sarif.documents import read_document
+from services.findings.sarif.findings import read_results
+from services.findings.sarif.paths import RepositoryPaths
 from tests.fixtures.sarif_schema import violations
 
 TRUE, FALSE = sast_pb2.VERDICT_TRUE_POSITIVE, sast_pb2.VERDICT_FALSE_POSITIVE
@@ -122,11 +135,9 @@ async def test_findings_of_several_logs_are_told_apart(tmp_path: Path) -> None:
         ("my%20portal", "TRUE_POSITIVE"),
         ("https://example.com/shop.git", "FALSE_POSITIVE"),
     ]
-    found = JudgedItems()
-    for each in SEVERAL:
-        found.add(each)
-    assert found.scores is not None
-    assert (found.scores.true_positives, found.scores.false_positives, found.scores.true_negatives) == (1, 1, 1)
+    scores = scores_of([each async for each in judged_items(exported(SEVERAL))])
+    assert scores is not None
+    assert (scores.true_positives, scores.false_positives, scores.true_negatives) == (1, 1, 1)
     with pytest.raises(CliError, match="2 repositories or commits, and a report covers one"):
         await write_html(exported(SEVERAL), tmp_path / "out.html", with_run_ids=True)
 
@@ -144,9 +155,52 @@ async def test_the_same_results_are_the_same_bytes_whenever_they_are_written(tmp
             assert "1980-01-01T00:00:00Z" in book.read("docProps/core.xml").decode(), "it tells the time of its writing"
 
 
-async def test_a_spreadsheet_that_can_not_be_written_is_told(tmp_path: Path) -> None:
-    with pytest.raises(CliError, match="can't write"):
-        await write_xlsx(exported(), tmp_path / "nowhere" / "out.xlsx", with_run_ids=True)
+@pytest.mark.parametrize("form", ["sarif", "xlsx"])
+async def test_what_a_file_takes_to_write_does_not_grow_with_the_batch(tmp_path: Path, form: str) -> None:
+    async def many(count: int) -> AsyncIterator[batches_pb2.BatchItem]:
+        for number in range(1, count + 1):
+            yield item(number, TRUE, FALSE)
+
+    async def most_bytes(count: int) -> int:
+        tracemalloc.start()
+        try:
+            await WRITERS[form](many(count), tmp_path / "out", with_run_ids=True)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    few, more = 50, 550
+    await most_bytes(few)
+    assert await most_bytes(more) - await most_bytes(few) < (more - few) * 500
+
+
+async def test_cells_hold_what_a_spreadsheet_can_and_tell_where_that_is_not_all(tmp_path: Path) -> None:
+    out = tmp_path / "out.xlsx"
+    odd = item(1, TRUE, TRUE)
+    odd.error = "a\x00b\x0b\ufffe\uffff\x7f_x0041_ ]]> <&"
+    long = item(2, TRUE, TRUE)
+    long.error = "\U0001f6f0" * 20_000
+    [note] = await write_xlsx(exported((odd, long)), out, with_run_ids=True)
+    assert note.startswith("1 cell ")
+    with zipfile.ZipFile(out) as book:
+        sheet = ElementTree.fromstring(book.read("xl/worksheets/sheet1.xml"))  # noqa: S314 - our own
+    texts = [each.text or "" for each in sheet.iter("{http://schemas.openxmlformats.org/spreadsheetml/2006/main}t")]
+    assert max(len(text.encode("utf-16-le")) // 2 for text in texts) <= LONGEST_CELL
+    assert any(text.endswith(" …") for text in texts)
+
+
+FILES = ("src/a b.py", "src/c#1.py", "src/d?e.py", "src/100%41.py", "schön/[x].py", "a:b.py")
+
+
+async def test_paths_are_read_from_a_log_as_they_were(tmp_path: Path) -> None:
+    items = []
+    for number, file in enumerate(FILES, 1):
+        items.append(item(number, TRUE, TRUE))
+        items[-1].input.sast_investigation.finding.location.file = file
+    await write_sarif(exported(tuple(items)), tmp_path / "out.sarif", with_run_ids=True)
+    log = read_document(tmp_path / "out.sarif")
+    assert violations(log) == []
+    assert [result.finding.location.file for result in read_results(log, RepositoryPaths())] == list(FILES)
 
 
 async def test_a_batch_without_findings_is_a_spreadsheet_and_no_log(tmp_path: Path) -> None:
