@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from enum import StrEnum
 from typing import Any
@@ -257,7 +258,9 @@ def test_a_role_takes_nothing_of_another_ones_endpoint() -> None:
         ({"plan": {"fallbacks": [{"model": "b", "fallbacks": [{"model": "c"}]}]}}, "Extra inputs are not permitted"),
     ],
 )
-def test_what_is_wrong_is_said_at_the_start(given: Body, words: str) -> None:
+def test_what_is_wrong_is_said_at_the_start(monkeypatch: pytest.MonkeyPatch, given: Body, words: str) -> None:
+    for package in ("langchain_anthropic", "langchain_aws"):
+        monkeypatch.setitem(sys.modules, package, None)
     [problem] = problems_of_models(["plan"], given, ModelParameters(model="m"))
     assert words in problem
 
@@ -388,7 +391,8 @@ class OfLangChain(Exception):
     [
         (Refused("no such key"), False), (ConnectionError("gone"), True),
         (Google(429), True), (OfLangChain(Google(503)), True), (OfLangChain(Google(400)), False),
-        (json.JSONDecodeError("Expecting value", "<html>", 0), True),
+        (json.JSONDecodeError("Expecting value", "<html>", 0), True), (TypeError("'NoneType' object"), True),
+        (TypeError("Could not resolve authentication method"), False),
     ],
 )  # fmt: skip
 async def test_what_a_providers_class_raises_is_a_refusal_or_an_outage(
@@ -402,6 +406,16 @@ async def test_what_a_providers_class_raises_is_a_refusal_or_an_outage(
     with pytest.raises(CompletionError, match=re.escape(str(error))) as caught:
         await ask(parameters)
     assert caught.value.retryable is retryable
+
+
+async def test_a_class_that_can_t_be_made_is_no_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise ValueError("no region")
+
+    monkeypatch.setattr("langchain.chat_models.init_chat_model", fail)
+    with pytest.raises(CompletionError, match="no region") as caught:
+        await ask(ModelParameters(provider="bedrock_converse", model="m"))
+    assert not caught.value.retryable
 
 
 class Overloaded(Exception):
