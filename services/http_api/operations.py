@@ -18,7 +18,7 @@ from services.http_api.gateway import Gateway
 from services.http_api.json_bodies import BodyReader, Json
 from services.http_api.run_request import Body, RunBody, read_body
 from services.http_api.run_stream import CANCEL_ON_DISCONNECT
-from services.http_api.runs import Batch, CancelManyBody, RunRoutes
+from services.http_api.runs import CHECKPOINT_ID, Batch, CancelManyBody, RunRoutes
 from services.http_api.store import DeleteItemBody, NamespacesBody, PutItemBody, SearchItemsBody, StoreRoutes
 from services.http_api.threads import (
     HistoryBody,
@@ -178,12 +178,17 @@ def operations(
         Operation("POST", "/threads/search", "search_threads", "Find threads", threads.search, SearchBody),
         Operation("POST", "/threads/prune", "prune_threads", "Delete threads", threads.prune, PruneBody),
         Operation("POST", "/threads/count", "count_threads", "Count threads", threads.count, SearchBody),
-        Operation("GET", in_thread, "get_thread", "Return a thread", threads.get),
+        Operation("GET", in_thread, "get_thread", "Return a thread", threads.get, query=("include",)),
         Operation("PATCH", in_thread, "update_thread", "Keep metadata", threads.update, ThreadUpdateBody),
         Operation("DELETE", in_thread, "delete_thread", "Delete a thread with its runs", threads.delete),
         Operation("POST", in_thread + "/copy", "copy_thread", "Copy a thread", threads.copy),
         Operation(
-            "GET", in_thread + "/state", "get_state", "Return a thread's state", threads.state, query=("subgraphs",)
+            "GET",
+            in_thread + "/state",
+            "get_state",
+            "Return a thread's state",
+            threads.state,
+            query=("subgraphs", "select"),
         ),
         Operation(
             "POST", in_thread + "/state", "update_state", "Change a state", threads.update_state, StateUpdateBody
@@ -197,7 +202,7 @@ def operations(
             "get_state_of",
             "Return a state",
             threads.state,
-            query=("subgraphs",),
+            query=("subgraphs", "select"),
         ),
         Operation(
             "GET",
@@ -296,6 +301,7 @@ def _run_operations(prefix: str, of: str, runs: RunRoutes) -> Sequence[Operation
             runs.stream,
             RunBody,
             streams=True,
+            query=("namespace",),
         ),
         Operation("POST", prefix + "/wait", f"wait_{of}run", "Create a run and wait for it", runs.wait, RunBody),
         Operation("GET", one, f"get_{of}run", "Return a run", runs.get),
@@ -308,7 +314,7 @@ def _run_operations(prefix: str, of: str, runs: RunRoutes) -> Sequence[Operation
             "Stream a run",
             runs.join_stream,
             streams=True,
-            query=("stream_mode", "stream_subgraphs", CANCEL_ON_DISCONNECT),
+            query=("stream_mode", "stream_subgraphs", CANCEL_ON_DISCONNECT, CHECKPOINT_ID, "namespace"),
         ),
         Operation(
             "POST", one + "/cancel", f"cancel_{of}run", "Ask a run to stop", runs.cancel, query=("wait", "action")

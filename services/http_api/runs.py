@@ -27,6 +27,7 @@ from services.http_api.run_request import (
     CUSTOM,
     END_NODE,
     MESSAGES,
+    UPDATES,
     VALUES,
     Body,
     RunBody,
@@ -51,10 +52,13 @@ from services.kit.wire.pages import pages
 
 log = get_logger()
 
+# Who joins a run and names no mode hears on LangGraph's server those that it began with, which are not kept here.
+JOINED_MODES: Final = [VALUES, UPDATES, MESSAGES, CUSTOM]
 MOST_RUNS: Final = 1000
 MOST_OF_A_BATCH: Final = 50
 THREAD_ID, RUN_ID = "thread_id", "run_id"
-LAST_EVENT_ID = "last-event-id"
+LAST_EVENT_ID: Final = "last-event-id"
+CHECKPOINT_ID: Final = "checkpoint_id"
 _STATUS: Final[Mapping[int, str]] = {
     runs_pb2.RUN_STATE_PENDING: "pending",
     runs_pb2.RUN_STATE_RUNNING: "running",
@@ -160,10 +164,12 @@ class RunRoutes:
         """Streams a run: from its beginning, or behind the last event that the reader has heard."""
         caller, run = await self._asked_run(request)
         self._streams.check()
-        modes = check_modes(_modes(request)) or [VALUES]
+        modes = check_modes(_modes(request)) or JOINED_MODES
         position = position_of(request.headers.get(LAST_EVENT_ID, ""))
         if position.sequence:
             STREAMS_RESUMED.inc()
+        elif shown := request.query_params.get(CHECKPOINT_ID):
+            position.step = await self._shown_step(caller, run, shown)
         started = Started(run, await find_assistant(caller, run.agent), position=position)
         wanted = Wanted(modes, _flag(request, "stream_subgraphs"))
         path, cancels = _path(_thread_id(request), run.run_id), _flag(request, CANCEL_ON_DISCONNECT)
@@ -377,6 +383,13 @@ class RunRoutes:
 
     async def _run(self, caller: Caller, run_id: str) -> runs_pb2.Run:
         return (await caller.call(caller.stubs.runs.GetRun, runs_pb2.GetRunRequest(run_id=run_id))).run
+
+    async def _shown_step(self, caller: Caller, run: runs_pb2.Run, shown: str) -> int:
+        """Returns the step of a state that a reader shows already; that before all where it is none of the run."""
+        place = place_of(shown)
+        if place.run_id != run.run_id:
+            return Position().step
+        return await ThreadStates(caller, run.thread_id).step_of(place)
 
     async def _asked_run(self, request: Request) -> tuple[Caller, runs_pb2.Run]:
         """Returns the run that a path names. Raises NotFound where it is not in the path's thread."""

@@ -19,6 +19,7 @@ from services.http_api.errors import Conflict, Invalid, NotAllowed, NotFound
 from services.http_api.gateway import Caller
 from services.http_api.interrupts import interrupts_of
 from services.http_api.json_bodies import json_of
+from services.http_api.run_stream import problem_of
 from services.kit.wire.pages import pages
 
 # As LangGraph's server has it: older clients ask for so many. What has been read by then is all, where it is large.
@@ -206,7 +207,7 @@ class ThreadStates:
         self._read_bytes += state.ByteSize()
         asked = interrupts_of(run.input_request) if is_last and run.HasField("input_request") else []
         following = list(checkpoint.next_nodes)
-        failed = run.error if is_last and run.state == runs_pb2.RUN_STATE_FAILED else None
+        problem = problem_of(run) if is_last else None
         return {
             "values": json_of(state.values),
             "next": following,
@@ -220,7 +221,7 @@ class ThreadStates:
             },
             "created_at": moment(checkpoint.create_time),
             "parent_checkpoint": self._checkpoint(parent) if parent else None,
-            "tasks": _tasks(following, asked, failed),
+            "tasks": _tasks(following, asked, problem["message"] if problem else None),
             "interrupts": asked,
         }
 

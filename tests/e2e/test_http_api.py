@@ -137,6 +137,25 @@ async def test_a_run_streams_values_updates_and_messages(client: Sdk) -> None:
     assert [each["id"] for each in told] == [each["id"] for each in values[-1]["messages"][1:]]
 
 
+async def test_who_joins_a_run_hears_what_they_do_not_show_yet(served: Platform, client: Sdk) -> None:
+    thread_id = (await client.threads.create())["thread_id"]
+    run = await client.runs.create(thread_id, "calculator", input=GIVEN)
+    await client.runs.join(thread_id, run["run_id"])
+    history = await client.threads.get_history(thread_id, limit=50)
+
+    async def values(shown: dict[str, Any]) -> list[Any]:
+        path = f"{url_of(served)}/threads/{thread_id}/runs/{run['run_id']}/stream"
+        params = {"checkpoint_id": shown["checkpoint"]["checkpoint_id"]}
+        async with httpx.AsyncClient(headers={"x-api-key": served.token(CALLER)}, timeout=60) as http:
+            body = (await http.get(path, params=params)).text
+        return [event for event in re.findall("^event: (.+)$", body, re.MULTILINE) if event == "values"]
+
+    whole = await of(client.runs.join_stream(thread_id, run["run_id"]))
+    assert {"values", "updates", "messages"} <= {event for event, _ in whole}
+    assert len(await values(history[2])) == 2
+    assert len(await values(history[1])) == 1
+
+
 async def test_a_question_is_an_interrupt_and_resume_answers_it(client: Sdk) -> None:
     thread_id = (await client.threads.create())["thread_id"]
     asked = await of(client.runs.stream(thread_id, TALK, input=turn("ask"), stream_mode=["values", "updates"]))

@@ -49,7 +49,10 @@ class FakeCaller:
         self.asked.append(request.run_id)
         if error := self._instead.get(request.run_id):
             raise error
-        checkpoints = [threads_pb2.Checkpoint(checkpoint_id=name, step=step) for step, name in enumerate("ab")]
+        checkpoints = [
+            threads_pb2.Checkpoint(checkpoint_id=name, step=step, next_nodes=["model"])
+            for step, name in enumerate("ab")
+        ]
         state = threads_pb2.ThreadState(checkpoint=checkpoints[-1])
         state.values["of"] = request.run_id
         return threads_pb2.GetRunStateResponse(state=state, checkpoints=checkpoints)
@@ -119,3 +122,19 @@ async def test_a_history_ends_before_it_is_too_large(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(thread_states, "MOST_BYTES", 10_000)
     reader = states(FakeCaller())
     assert (len(await reader.history(thread_states.MOST_STATES, before=before)), reader.is_full) == (5, False)
+
+
+@pytest.mark.parametrize(
+    ("state", "error"),
+    [
+        (runs_pb2.RUN_STATE_FAILED, "it broke"),
+        (runs_pb2.RUN_STATE_CANCELLED, "the run was cancelled"),
+        (runs_pb2.RUN_STATE_NEEDS_REVIEW, "the run was ended by too_many_rounds before its answer"),
+        (runs_pb2.RUN_STATE_RUNNING, None),
+    ],
+)
+async def test_what_cut_a_run_off_is_told_of_its_task(state: runs_pb2.RunState, error: str | None) -> None:
+    run = runs_pb2.Run(run_id="newest", agent="talk", state=state, error="it broke", stop_reason="too_many_rounds")
+    [found] = await states(FakeCaller()).history(1, runs=[run])
+    # Without an error pages take a node that is still to run for a breakpoint, at which they offer to go on.
+    assert [task["error"] for task in found["tasks"]] == [error]
