@@ -1,4 +1,4 @@
-"""The HTTP surface: chat completions, the list of models, health."""
+"""The HTTP surface: chat completions, health."""
 
 from __future__ import annotations
 
@@ -58,16 +58,6 @@ class Endpoints:
             context.detach(token)
         return _json(completion)
 
-    async def models(self, _request: Request) -> Response:
-        """Lists the models that this server plays."""
-        return _json({"object": "list", "data": [_model(name) for name in sorted(self._skills)]})
-
-    async def model(self, request: Request) -> Response:
-        """Describes one model."""
-        name = request.path_params["model"]
-        self._skill(name)
-        return _json(_model(name))
-
     async def healthz(self, _request: Request) -> Response:
         """Says that the server serves."""
         return _json({"status": "ok"})
@@ -107,8 +97,6 @@ def make_app(skills: Mapping[str, Skill], *, max_request_bytes: int) -> Starlett
     endpoints = Endpoints(skills, max_request_bytes)
     routes = [
         Route("/v1/chat/completions", endpoints.chat_completions, methods=["POST"]),
-        Route("/v1/models", endpoints.models, methods=["GET"]),
-        Route("/v1/models/{model}", endpoints.model, methods=["GET"]),
         Route("/healthz", endpoints.healthz, methods=["GET"]),
     ]
     handlers: Any = {ApiError: _refuse, HTTPException: _refuse_route, ClientDisconnect: _gone, Exception: _fail}
@@ -134,10 +122,6 @@ async def _fail(_request: Request, error: Exception) -> Response:
     log.error("failed", exc_info=error)
     message = "The server had an error while processing the request; its log says which."
     return _json({"error": {"message": message, "type": "server_error", "param": None, "code": None}}, status=500)
-
-
-def _model(name: str) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": 0, "owned_by": "signalbox-offline"}
 
 
 def _json(document: Any, status: int = 200) -> Response:

@@ -27,9 +27,10 @@ _TEXT_METHODS = frozenset(
     {"format", "join", "strip", "lstrip", "rstrip", "lower", "upper", "title", "encode", "decode"}
 )
 _REQUEST = re.compile(
-    r"flask\.request\.(args|form|values|files|cookies|headers|data|json|get_json|get_data|stream)"
+    r"flask\.request\.(args|form|values|files|cookies|headers|data|json|get_json|get_data|stream|GET|POST|body)"
     r"(\.(get|getlist|read|stream|filename|strip|lower|upper|encode|decode))*"
 )
+_AS_CHARACTER = re.compile(r"%(\([^)]*\))?[-+ #0-9.*hlL]*c")
 # What says whether a file is there, and nothing of where that is.
 _EXISTENCE = frozenset({"exists", "is_file", "is_dir"})
 _READ_METHODS = frozenset({"get", "items", "keys", "values", "index", "count"})
@@ -187,7 +188,12 @@ class Origins:
             return self._dotted(node.value)
         if isinstance(node, ast.Attribute):
             return f"{self._dotted(node.value)}.{node.attr}"
-        return self._module.full_name(node)
+        # What things are called is enough to call a weakness one.
+        return self._module.full_name(node) or ("flask.request" if self._is_called_request(node) else "")
+
+    def _is_called_request(self, node: ast.expr) -> bool:
+        bindings = self._module.bindings(node) if isinstance(node, ast.Name) and node.id == "request" else ()
+        return [each.how for each in bindings] == ["parameter"]
 
     def _of_call(self, call: ast.Call) -> Origin:
         given = [*call.args, *(keyword.value for keyword in call.keywords)]
@@ -265,7 +271,11 @@ def _is_existence(test: ast.expr) -> bool:
 
 
 def _is_formatted(node: ast.FormattedValue | ast.BinOp) -> bool:
-    return isinstance(node.op, ast.Mod) if isinstance(node, ast.BinOp) else node.format_spec is not None
+    """Tells whether a format may make a number any character."""
+    if isinstance(node, ast.FormattedValue):
+        return node.format_spec is not None
+    text = getattr(node.left, "value", None)
+    return isinstance(node.op, ast.Mod) and not (isinstance(text, str) and not _AS_CHARACTER.search(text))
 
 
 def _is_container(value: ast.expr | None) -> bool:

@@ -89,8 +89,8 @@ def judge_verdict(conversation: Conversation) -> Answer:
     reason = " ".join(missing) or "What is claimed is what the lines say, and all that it rests on is cited."
     if conversation.data.get("task") == CRITIQUE:
         return Answer(json.dumps({"outcome": outcome, "missing": missing, "reason": reason}))
-    verdict = NEEDS_REVIEW if missing else case.verdict
-    told = {"verdict": verdict, "confidence": 0.0, "justification": reason, "exploration_gaps": missing}
+    verdict, said = (NEEDS_REVIEW, reason) if missing else (case.verdict, case.justification)
+    told = {"verdict": verdict, "confidence": 0.0, "justification": said, "exploration_gaps": missing}
     return Answer(json.dumps({"is_final": not missing, **told}))
 
 

@@ -159,18 +159,13 @@ async def test_langchain_goes_through_a_whole_talk(url: str) -> None:
     assert worded.text == told.text
 
 
-async def test_models_and_health(sdk: openai.AsyncOpenAI, http: httpx.AsyncClient) -> None:
-    listed = [model.id async for model in sdk.models.list()]
-    assert listed == sorted(make_skills(Vocabulary()))
-    assert {AGENT, FORMAT, GUARD} <= set(listed)
-    assert (await sdk.models.retrieve(GUARD)).owned_by == "signalbox-offline"
-    with pytest.raises(openai.NotFoundError):
-        await sdk.models.retrieve("gpt-5")
+async def test_its_health_can_be_asked(http: httpx.AsyncClient) -> None:
     assert (await http.get("/healthz")).json() == {"status": "ok"}
 
 
 async def test_an_unknown_model_is_refused(sdk: openai.AsyncOpenAI) -> None:
-    with pytest.raises(openai.NotFoundError, match="does not exist; there are: signalbox-offline-agent") as caught:
+    names = ", ".join(sorted(make_skills(Vocabulary())))
+    with pytest.raises(openai.NotFoundError, match=f"does not exist; there are: {names}") as caught:
         await sdk.chat.completions.create(model="gpt-5", messages=MESSAGES)
     assert caught.value.code == "model_not_found"
 

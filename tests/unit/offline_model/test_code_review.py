@@ -46,6 +46,10 @@ def reviewed(cwe: str, code: str, *, rule: str = "", path: str = "app/service.py
         (SQL, 'def f(db):\n    db.execute("SELECT \'%s\'" % request.args["n"])  # <-', TRUE),
         (SQL, 'def f(db):\n    q = f"SELECT {request.args[\'n\']}"  # <-\n    db.execute(q)', TRUE),
         (SQL, 'q = f"SELECT {request.args[\'n\']}"  # <-', REVIEW),
+        (SQL, 'def f(db, request):\n    db.execute("SELECT " + request.GET["n"])  # <-', TRUE),
+        (SQL, 'def f(db, question):\n    db.execute("SELECT " + question.args["n"])  # <-', REVIEW),
+        (SQL, 'def f(db):\n    db.execute("SELECT %05d" % int(request.args["n"]))  # <-', FALSE),
+        (SQL, 'def f(db):\n    db.execute("SELECT %(n)5c" % {"n": int(request.args["n"])})  # <-', REVIEW),
         (SQL, 'def f(db):\n    n = request.args["n"]\n    if n not in ("a", "b"):\n        return\n'
               '    db.execute("SELECT " + n)  # <-', REVIEW),
         (HASH, "from hashlib import sha1\ndef f(password):\n    return sha1(password)  # <-", TRUE),

@@ -186,4 +186,4 @@ class TestFormat:
 def test_the_stand_in_does_not_grow() -> None:
     """ADR 89: whoever adds a rule takes one away."""
     folder = Path(offline_model.__file__).parent
-    assert sum(len(file.read_text().splitlines()) for file in folder.rglob("*.py")) <= 4_523
+    assert sum(len(file.read_text().splitlines()) for file in folder.rglob("*.py")) <= 4_517
