@@ -78,9 +78,7 @@ class Connection:
             raise CallFailed(
                 "asks_back", "The server asks for more than the arguments, which is not offered."
             ) from error
-        except RuntimeError as error:  # what the library says of a result that breaks the tool's own schema
-            raise CallFailed("tool_failed", f"The result is not what the tool says it is: {_words(error)}") from error
-        except (MCPError, ValidationError, TimeoutError) as error:
+        except (MCPError, ValidationError, TimeoutError, RuntimeError) as error:
             raise _failure(error) from error
 
     async def aclose(self) -> None:

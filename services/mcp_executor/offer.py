@@ -10,10 +10,10 @@ from google.protobuf import struct_pb2
 from google.protobuf.message import DecodeError
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
+from jsonschema.validators import validator_for
 from signalbox.v1 import tools_pb2
 
 from services.mcp_executor.accepted import Definition
-from services.mcp_executor.schemas import EndlessSchemaError, check_schema_ends
 from services.mcp_executor.servers import AllowedTool, McpServer, name_of
 
 # Each goes into prompts.
@@ -48,21 +48,19 @@ def problem_of(definition: Definition, allowed: AllowedTool) -> str:
         return "the server does not say that it only reads; say `effect: reads` or `effect: writes`"
     if len(definition.description or "") > LONGEST_DESCRIPTION:
         return f"its description is longer than {LONGEST_DESCRIPTION:,} characters"
-    schema = definition.input_schema
-    try:
-        carried = struct_pb2.Struct()
-        carried.update(schema)
-        size = len(tools_pb2.Tool(input_schema=carried).SerializeToString())
-        tools_pb2.Tool.FromString(tools_pb2.Tool(input_schema=carried).SerializeToString())
-    except (ValueError, RecursionError, DecodeError) as error:
-        return f"its schema of arguments can't be used: {str(error).splitlines()[0]}"
-    if size > LARGEST_SCHEMA_BYTES:
-        return f"its schema of arguments is larger than {LARGEST_SCHEMA_BYTES:,} bytes"
-    for given, of in ((schema, "arguments"), (definition.output_schema or {}, "results")):
+    schema, of_results = definition.input_schema, definition.output_schema or {}
+    for given, of in ((schema, "arguments"), (of_results, "results")):
         try:
-            Draft202012Validator.check_schema(given)
-            check_schema_ends(given)
-        except (SchemaError, EndlessSchemaError, RecursionError) as error:
+            carried = struct_pb2.Struct()
+            carried.update(given)
+            wire = tools_pb2.Tool(input_schema=carried).SerializeToString()
+            tools_pb2.Tool.FromString(wire)
+            if len(wire) > LARGEST_SCHEMA_BYTES:
+                return f"its schema of {of} is larger than {LARGEST_SCHEMA_BYTES:,} bytes"
+            # Of arguments agents are told draft 2020-12; results are of the draft that they name.
+            draft = Draft202012Validator if given is schema else validator_for(given, default=Draft202012Validator)
+            draft.check_schema(given)
+        except (TypeError, ValueError, RecursionError, DecodeError, SchemaError) as error:
             return f"its schema of {of} can't be used: {str(error).splitlines()[0]}"
     if schema.get("type") != "object":
         return "its arguments are no object"

@@ -28,6 +28,7 @@ from services.mcp_executor.http_answers import BoundedTransport, McpTransport
 from services.mcp_executor.metrics import CALL_DURATION, CALL_OUTCOMES, CALLS, TOOLS
 from services.mcp_executor.outage import Outage
 from services.mcp_executor.program import program
+from services.mcp_executor.schemas import ResultChecks
 from services.mcp_executor.servers import McpServer
 from services.mcp_executor.settings import McpExecutorSettings
 
@@ -80,6 +81,7 @@ class ToolServer:
         self._closing: set[asyncio.Task[None]] = set()
         self._under_way = 0
         self._outage = Outage(name)
+        self._checks = ResultChecks()
         self._call_timeout_s = server.call_timeout_s or settings.mcp_call_timeout_s
         self._calls_at_once = server.calls_at_once or settings.mcp_calls_at_once
         self.most_chars = server.result_chars or settings.mcp_result_chars
@@ -163,7 +165,7 @@ class ToolServer:
                 async with self._using(await self._token(on_behalf)) as opened:
                     self._check(tool, await self._known(opened))
                     attempt.asked = True
-                    return await self._answer(opened.connection.call(tool, arguments))
+                    return await self._held(tool, await self._answer(opened.connection.call(tool, arguments)))
             except ToolChanged:
                 self._outage.answered()  # nothing more is wanted of it
                 raise
@@ -210,6 +212,17 @@ class ToolServer:
                 "tool_changed",
                 f"The server {self.name} has changed its tool {tool}, and nobody has accepted that; do without it.",
             )
+
+    async def _held(self, tool: str, result: mcp_types.CallToolResult) -> mcp_types.CallToolResult:
+        """Returns a result that is what was accepted. Raises CallFailed."""
+        schema, problem = self._accepted[tool].output_schema, ""
+        if schema is not None and not result.is_error:
+            problem = "it has no structured content"
+            if "structured_content" in result.model_fields_set:
+                problem = await self._checks.problem_of(result.structured_content, schema)
+        if problem:
+            raise CallFailed("tool_failed", f"The result is not what the tool says it is: {problem}")
+        return result
 
     async def _known(self, opened: _Open, *, anew: bool = False) -> Mapping[str, Definition]:
         if anew or time.monotonic() >= opened.known_until:
@@ -305,7 +318,10 @@ class ToolServer:
                 reached = streamable_http_client(
                     str(self._server.url), http_client=http, max_sse_event_size=self._settings.mcp_answer_bytes
                 )
-            yield await stack.enter_async_context(Client(reached, read_timeout_seconds=timeout_s, cache=None))
+            client = await stack.enter_async_context(Client(reached, read_timeout_seconds=timeout_s, cache=None))
+            # The library's own check has no bounds, and holds up all servers meanwhile.
+            client.session.validate_tool_result = _unchecked  # type: ignore[assignment, method-assign]
+            yield client
 
     def _http(self, transport: type[BoundedTransport], token: str = "") -> httpx2.AsyncClient:
         settings = self._settings
@@ -315,3 +331,7 @@ class ToolServer:
             timeout=httpx2.Timeout(settings.mcp_connect_timeout_s, read=self._call_timeout_s),
             trust_env=False,
         )
+
+
+async def _unchecked(_tool: str, _result: mcp_types.CallToolResult) -> None:
+    """Stands for a check; results are held against what was accepted."""

@@ -123,8 +123,8 @@ async def test_a_write_whose_result_breaks_its_schema_is_not_made_again(
     call_tool = Client.call_tool
 
     async def breaks(client: Client, name: str, arguments: dict[str, Any]) -> Any:
-        await call_tool(client, name, arguments)
-        raise RuntimeError("Invalid structured content returned by tool add_note")
+        result = await call_tool(client, name, arguments)
+        return result.model_copy(update={"structured_content": {"result": 1}})
 
     monkeypatch.setattr(Client, "call_tool", breaks)
     async with executing(file, keys) as executor:
