@@ -11,7 +11,7 @@ from signalbox.v1 import caller_pb2, hosted_pb2, policy_pb2, runs_pb2
 
 from services.cli.agents import limits_of
 from services.cli.client import Step
-from services.cli.render import begun_from, state_text
+from services.cli.render import begun_from, rolled_back, state_text
 from services.kit.models.offline_rules import OFFLINE_RULES
 from services.kit.text.printing import printable
 from services.kit.text.words import DEFAULT, duration, elapsed, grounds, moment, shown_labels, tokens
@@ -46,6 +46,8 @@ def explanation(
         tree.add(Text(f"“{printable(question)}” asked by {printable(run.caller.subject)}", style="italic"))
     if run.HasField("forked_from"):
         tree.add(Text(begun_from(run.forked_from), style="dim"))
+    if said := rolled_back(run):
+        tree.add(Text(f"rolled back {said}", style="yellow"))
     for number, step in enumerate(steps, start=1):
         _add_step(tree, number, step, told, run.policy.prompts)
     if run.labels:

@@ -188,6 +188,14 @@ def begun_from(made_of: runs_pb2.ForkedFrom) -> str:
     return f"from step {made_of.step} of {printable(made_of.run_id)}{changed}{by}"
 
 
+def rolled_back(run: runs_pb2.Run) -> str:
+    """Which run took a run's steps out of their thread, and what that leaves as it is; empty where none has."""
+    if not run.rolled_back_by:
+        return ""
+    stays = f"; what its {several(run.spend.tool_calls, 'tool call')} did is not undone" if run.spend.tool_calls else ""
+    return f"by {printable(run.rolled_back_by)}, whose thread goes on from the state before it{stays}"
+
+
 def _details(run: runs_pb2.Run) -> Iterable[tuple[str, str | Text]]:
     yield "run", run.run_id
     yield "agent", f"{run.agent} {run.graph_version}".strip()
@@ -202,6 +210,7 @@ def _details(run: runs_pb2.Run) -> Iterable[tuple[str, str | Text]]:
     yield "stop reason", run.stop_reason
     yield "thread", run.thread_id
     yield "begins", begun_from(run.forked_from) if run.HasField("forked_from") else ""
+    yield "rolled back", rolled_back(run)
     yield "correlation", run.correlation_id
     yield "labels", shown_labels(run.labels)
     yield "recorded", "yes" if run.recorded else ""

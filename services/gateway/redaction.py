@@ -76,7 +76,7 @@ NAMES: Mapping[str, frozenset[str]] = {
         "RouteStep": "node",
         "RuleExplanation": "rule",
         "RunExplanation": "agent",
-        "Run": "run_id agent graph_version thread_id correlation_id stop_reason trace_id waiting_for",
+        "Run": "run_id agent graph_version thread_id correlation_id stop_reason trace_id waiting_for rolled_back_by",
         "RunCount": "agent",
         "RunEvent": "run_id",
         "StateChanged": "waiting_for cause",

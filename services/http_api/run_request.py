@@ -32,6 +32,7 @@ _POLICIES: Final = {
     "reject": runs_pb2.ACTIVE_RUN_POLICY_REFUSE,
     "enqueue": runs_pb2.ACTIVE_RUN_POLICY_QUEUE,
     "interrupt": runs_pb2.ACTIVE_RUN_POLICY_CANCEL_ACTIVE,
+    "rollback": runs_pb2.ACTIVE_RUN_POLICY_ROLL_BACK_ACTIVE,
 }
 # Keys of a config that clients of LangGraph set by themselves, and that say nothing that the path does not.
 _OWN_KEYS: Final = ("thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map")
@@ -170,10 +171,6 @@ class RunBody(Body):
         for name, words in refused.items():
             if getattr(self, name):
                 raise Invalid(f"{name} is not offered: {words}")
-        if self.multitask_strategy == "rollback":
-            raise Invalid(
-                "multitask_strategy: rollback is not offered, since what a run did stays on record; interrupt is"
-            )
         if self.on_completion == "delete":
             raise Invalid("on_completion: delete is not offered; retention removes runs")
         if self.command and (self.command.update or (self.command.goto and not self.ends)):
@@ -189,6 +186,11 @@ class RunBody(Body):
     def resumes(self) -> bool:
         """Whether it answers what the thread's run asks."""
         return self.command is not None and RESUME in self.command.model_fields_set
+
+    @property
+    def rolls_back(self) -> bool:
+        """Whether it takes the steps of what is active in the thread out of its state."""
+        return self.multitask_strategy == "rollback"
 
     @property
     def ends(self) -> bool:

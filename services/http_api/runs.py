@@ -188,11 +188,14 @@ class RunRoutes:
         status = request.query_params.get("status")
         if status not in (None, *STATUSES):
             raise Invalid(f"status: there are {', '.join(STATUSES)}")
-        found = [
-            run_document(run)
-            async for run in self._runs_of(caller, thread_id)
-            if status in (None, _STATUS.get(run.state, ""))
-        ]
+        found = []
+        # Without a status they come in the pages that are asked for.
+        most = offset + limit if status is None else MOST_RUNS
+        async for run in self._runs_of(caller, thread_id, most=most):
+            if status in (None, _STATUS.get(run.state, "")):
+                found.append(run_document(run))
+            if len(found) == offset + limit:
+                break
         select = request.query_params.getlist("select")
         return Json(
             [
@@ -303,7 +306,10 @@ class RunRoutes:
         if not thread_id:
             raise Invalid("input: is missing; a run without one goes on from a state of a thread")
         states = ThreadStates(caller, thread_id)
-        head = await states.head_place([run for run in runs if run.agent == assistant.name])
+        left = [
+            run for run in runs if run.agent == assistant.name and (run.HasField("end_time") or not body.rolls_back)
+        ]
+        head = await states.head_place(left)
         place = place_of(body.from_checkpoint) if body.from_checkpoint else head
         if body.input is not None and place == head and not body.ends:
             return None
@@ -406,9 +412,9 @@ class RunRoutes:
             raise NotFound(f"there is no run {run_id} in thread {thread_id!r}")
         return run
 
-    async def _runs_of(self, caller: Caller, thread_id: str) -> AsyncIterator[runs_pb2.Run]:
+    async def _runs_of(self, caller: Caller, thread_id: str, *, most: int = MOST_RUNS) -> AsyncIterator[runs_pb2.Run]:
         request = runs_pb2.ListRunsRequest(thread_id=thread_id, subject=caller.subject)
-        async for page in pages(partial(caller.call, caller.stubs.runs.ListRuns), request, "runs", limit=MOST_RUNS):
+        async for page in pages(partial(caller.call, caller.stubs.runs.ListRuns), request, "runs", limit=most):
             for run in page.runs:
                 yield run
 
@@ -426,6 +432,7 @@ def run_document(run: runs_pb2.Run) -> dict[str, Any]:
             **run.labels,
             "graph_id": run.agent,
             **({"stop_reason": run.stop_reason} if run.stop_reason else {}),
+            **({"rolled_back_by": run.rolled_back_by} if run.rolled_back_by else {}),
         },
         "kwargs": {},
         "multitask_strategy": "enqueue",
@@ -463,4 +470,4 @@ def _number(request: Request, name: str, default: int, *, most: int) -> int:
 
 def _check_action(request: Request) -> None:
     if request.query_params.get("action", "interrupt") != "interrupt":
-        raise Invalid("action: rollback is not offered, since what a run did stays on record; interrupt is")
+        raise Invalid("action: interrupt is offered; a new run rolls back by `multitask_strategy`")

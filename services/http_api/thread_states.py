@@ -5,8 +5,8 @@ A checkpoint's id names the run that it is of, too: so it is found at once, and 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -26,6 +26,9 @@ from services.kit.wire.pages import pages
 MOST_STATES: Final = 1000
 MOST_BYTES: Final = 16 * 1024 * 1024
 SEPARATOR: Final = ":"
+# On a page of them.
+FEWEST_RUNS: Final = 20
+LEFT: Final = "retention removes those of ended runs but the last"
 STATE_UNREADABLE: Final = "STATE_UNREADABLE"
 
 
@@ -85,24 +88,36 @@ class ThreadStates:
             return []
 
     async def has_run(self, run_id: str, runs: Sequence[runs_pb2.Run], agent: str = "") -> bool:
-        """Whether a run is of the thread, and of an agent where one is named; `runs` are the latest."""
-        found = next((run for run in runs if run.run_id == run_id), None)
-        if found is None:
-            request = runs_pb2.GetRunRequest(run_id=run_id)
-            try:
-                found = (await self._caller.call(self._caller.stubs.runs.GetRun, request)).run
-            except (NotFound, Invalid):
-                return False
-            if found.thread_id != self._thread_id:
-                return False
-        return agent in ("", found.agent)
+        """Whether a run's states are of the thread, and of an agent where one is named; `runs` are the latest."""
+        found = next((run for run in runs if run.run_id == run_id), None) or await self._run(run_id)
+        return found is not None and agent in ("", found.agent) and not found.rolled_back_by
 
-    async def _every_run(self) -> AsyncGenerator[runs_pb2.Run, None]:
-        """Yields all runs, newest first, page by page."""
-        request = runs_pb2.ListRunsRequest(thread_id=self._thread_id, subject=self._caller.subject)
-        async for page in pages(partial(self._caller.call, self._caller.stubs.runs.ListRuns), request, "runs"):
-            for run in page.runs:
-                yield run
+    async def _run(self, run_id: str) -> runs_pb2.Run | None:
+        """Returns a run of the thread; None for what is none."""
+        request = runs_pb2.GetRunRequest(run_id=run_id)
+        try:
+            found = (await self._caller.call(self._caller.stubs.runs.GetRun, request)).run
+        except (NotFound, Invalid):
+            return None
+        # Operators see those of others, whose threads may have the same name.
+        is_own = (found.thread_id, found.caller.subject) == (self._thread_id, self._caller.subject)
+        return found if is_own else None
+
+    async def _runs_from(
+        self, run: runs_pb2.Run | None, *, agent: str = "", count: int = FEWEST_RUNS
+    ) -> AsyncGenerator[runs_pb2.Run, None]:
+        """Yields a run and those before it, newest first, all or an agent's, in pages of so many; without one, all."""
+        request = runs_pb2.ListRunsRequest(thread_id=self._thread_id, subject=self._caller.subject, agent=agent)
+        if run is not None:
+            request.until_time.FromNanoseconds(run.create_time.ToNanoseconds() + 1000)
+        call = partial(self._caller.call, self._caller.stubs.runs.ListRuns)
+        is_after = run is not None
+        async for page in pages(call, request, "runs", size=max(FEWEST_RUNS, count)):
+            for each in page.runs:
+                # Others may have been created in the same microsecond.
+                is_after = is_after and run is not None and each.run_id != run.run_id
+                if not is_after:
+                    yield each
 
     async def head(self, runs: Sequence[runs_pb2.Run] | None = None) -> dict[str, Any]:
         """Returns the state that the next run begins with; one without values before the first step of all."""
@@ -112,16 +127,20 @@ class ThreadStates:
     async def head_place(self, runs: Sequence[runs_pb2.Run]) -> Place | None:
         """Returns the checkpoint that the next run begins with."""
         for run in runs:
-            if (left := await self._left(run)) is not None:
+            if not run.rolled_back_by and (left := await self._left(run)) is not None:
                 return left.last_place
         return None
 
     async def at(self, place: Place) -> dict[str, Any]:
         """Returns the state at a checkpoint. Raises NotFound."""
-        step = await self.step_of(place)
-        for found in await self.history(1, only=(place.run_id, step)):
-            return found
-        raise NotFound(f"thread {self._thread_id!r} has no checkpoint {place.id}")
+        run = await self._run(place.run_id)
+        left = None if run is None or run.rolled_back_by else await self._left(run)
+        for each, parent in _steps(left) if left else ():
+            if left and each.checkpoint_id == place.checkpoint_id:
+                found = await self._document(left, each, parent)
+                found["parent_checkpoint"] = found["parent_checkpoint"] or await self._left_before(left.run)
+                return found
+        raise NotFound(f"thread {self._thread_id!r} has no checkpoint {place.id}; {LEFT}")
 
     async def step_of(self, place: Place) -> int:
         """Returns the step of a run that a checkpoint ends. Raises NotFound."""
@@ -129,58 +148,48 @@ class ThreadStates:
         for each in response.checkpoints:
             if each.checkpoint_id == place.checkpoint_id:
                 return each.step
-        raise NotFound(f"there is no checkpoint {place.id}; retention removes those of ended runs but the last")
+        raise NotFound(f"there is no checkpoint {place.id}; {LEFT}")
 
     async def history(
-        self,
-        limit: int,
-        *,
-        before: Place | None = None,
-        only: tuple[str, int] | None = None,
-        runs: Sequence[runs_pb2.Run] | None = None,
+        self, limit: int, *, before: Place | None = None, runs: Sequence[runs_pb2.Run] | None = None
     ) -> list[dict[str, Any]]:
-        """Returns states, newest first: those before one, or only that of a step of a run; of all runs or of these."""
-        if runs is None:
-            async with aclosing(self._every_run()) as every_run:
-                return await self._history(every_run, limit, before, only)
-        return await self._history(_each(runs), limit, before, only)
+        """Returns states, newest first, or those before one; of all runs or of these.
 
-    async def _history(
-        self, runs: AsyncIterator[runs_pb2.Run], limit: int, before: Place | None, only: tuple[str, int] | None
-    ) -> list[dict[str, Any]]:
+        It asks as often as what it tells takes, however far back in the thread that is.
+        """
+        newest: runs_pb2.Run | None = None
+        if before and (newest := await self._run(before.run_id)) is None:
+            return []
         found: list[dict[str, Any]] = []
-        orphans: dict[str, dict[str, Any]] = {}
-        is_skipped = before is not None
-        # Where one run is meant, those after it are not looked at.
-        meant = before.run_id if before else only[0] if only else None
-        async for run in runs:
-            if (len(found) >= limit and not orphans) or self.is_full:
-                break
-            if meant and run.run_id != meant:
-                continue
-            meant = None
-            is_told = len(found) < limit and (only is None or run.run_id == only[0])
-            left = await self._left(run) if is_told or run.agent in orphans else None
-            if left is None:
-                continue
-            if orphan := orphans.pop(run.agent, None):
-                orphan["parent_checkpoint"] = self._checkpoint(left.last_place)
-            own = left.checkpoints
-            if run.HasField("forked_from") and own and own[0].checkpoint_id == run.forked_from.checkpoint_id:
-                own = own[1:]  # a copy of that of the run that it was made of
-            for number in range(len(own) - 1, -1, -1):
-                each = own[number]
-                place = Place(run.run_id, each.checkpoint_id)
-                is_enough = len(found) >= limit or self.is_full
-                if is_skipped or is_enough or (only and only != (run.run_id, each.step)):
-                    is_skipped = is_skipped and place != before
+        orphans: dict[str, tuple[runs_pb2.Run, dict[str, Any]]] = {}
+        async with aclosing(self._runs_from(newest, count=limit) if runs is None else _each(runs)) as newest_first:
+            async for run in newest_first:
+                if len(found) >= limit or self.is_full:
+                    break
+                if run.rolled_back_by or (left := await self._left(run)) is None:
                     continue
-                parent = Place(run.run_id, own[number - 1].checkpoint_id) if number else _made_of(run)
-                state = await self._document(left, each, parent)
-                if parent is None:
-                    orphans[run.agent] = state
-                found.append(state)
+                if run.agent in orphans:
+                    orphans.pop(run.agent)[1]["parent_checkpoint"] = self._checkpoint(left.last_place)
+                for each, parent in _steps(left, before):
+                    if len(found) >= limit or self.is_full:
+                        break
+                    found.append(await self._document(left, each, parent))
+                    if parent is None:
+                        orphans[run.agent] = run, found[-1]
+        for run, orphan in orphans.values() if not self.is_full else ():
+            orphan["parent_checkpoint"] = await self._left_before(run)
         return found
+
+    async def _left_before(self, run: runs_pb2.Run) -> dict[str, Any] | None:
+        """Returns the checkpoint that a run has begun on: the last of the agent's run before it."""
+        # Nobody lists the runs of an agent that is not there any more.
+        with suppress(Invalid):
+            async for each in self._runs_from(run, agent=run.agent):
+                if each.run_id == run.run_id or each.rolled_back_by:
+                    continue
+                if (left := await self._left(each)) is not None:
+                    return self._checkpoint(left.last_place)
+        return None
 
     async def _left(self, run: runs_pb2.Run) -> _Left | None:
         try:
@@ -246,9 +255,20 @@ class ThreadStates:
         }
 
 
-async def _each(runs: Sequence[runs_pb2.Run]) -> AsyncIterator[runs_pb2.Run]:
+async def _each(runs: Sequence[runs_pb2.Run]) -> AsyncGenerator[runs_pb2.Run, None]:
     for run in runs:
         yield run
+
+
+def _steps(left: _Left, before: Place | None = None) -> Iterator[tuple[threads_pb2.Checkpoint, Place | None]]:
+    """Yields the checkpoints of a run, or those before one of it, newest first, each with the one that it follows."""
+    run, own = left.run, left.checkpoints
+    if run.HasField("forked_from") and own and own[0].checkpoint_id == run.forked_from.checkpoint_id:
+        own = own[1:]  # a copy of that of the run that it was made of
+    if before is not None and before.run_id == run.run_id:
+        own = [each for each in own if each.checkpoint_id < before.checkpoint_id]
+    for number in range(len(own) - 1, -1, -1):
+        yield own[number], Place(run.run_id, own[number - 1].checkpoint_id) if number else _made_of(run)
 
 
 def _made_of(run: runs_pb2.Run) -> Place | None:

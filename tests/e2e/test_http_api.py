@@ -275,6 +275,49 @@ async def test_a_stream_goes_on_when_the_runtime_dies(served: Platform) -> None:
         )
 
 
+async def test_what_is_rolled_back_is_out_of_its_thread_also_when_all_replicas_die(served: Platform) -> None:
+    async with sdk(served) as client:
+        thread_id = (await client.threads.create())["thread_id"]
+        await client.runs.wait(thread_id, "slow_chain", input={"until": 1})
+        state = await client.threads.get_state(thread_id)
+        active = (await client.runs.create(thread_id, "slow_chain", input={"until": 400}))["run_id"]
+        async for part in client.runs.join_stream(thread_id, active, stream_mode="updates"):
+            if part.event == "updates":
+                break
+        undone = await client.threads.get_state(thread_id)
+        assert undone["metadata"]["run_id"] == active
+        try:
+            made = await client.runs.create(
+                thread_id,
+                "slow_chain",
+                input={"until": 2},
+                checkpoint=state["checkpoint"],
+                multitask_strategy="rollback",
+            )
+            for replica in served.stack.runtimes:
+                await replica.kill()
+        finally:
+            for replica in served.stack.runtimes:
+                await replica.start()
+        alone = (await client.threads.create())["thread_id"]
+        for until in (1, 2):
+            expected = await client.runs.wait(alone, "slow_chain", input={"until": until})
+        brought = await client.runs.join(thread_id, made["run_id"])
+        assert [each["content"] for each in brought["messages"]] == [each["content"] for each in expected["messages"]]
+        runs = {run["run_id"]: run for run in await client.runs.list(thread_id)}
+        assert runs[active]["metadata"]["rolled_back_by"] == made["run_id"]
+        assert runs[active]["status"] == "interrupted"
+        history = await client.threads.get_history(thread_id, limit=100)
+        assert active not in {each["metadata"]["run_id"] for each in history}
+        assert state in history
+        with pytest.raises(NotFoundError, match="no checkpoint"):
+            await client.threads.get_state(thread_id, undone["checkpoint"])
+        with pytest.raises(NotFoundError, match="no such checkpoint"):
+            await client.runs.create(thread_id, "slow_chain", checkpoint=undone["checkpoint"])
+        # What it did is still told.
+        assert (await of(client.runs.join_stream(thread_id, active)))[-1] == ("end", None)
+
+
 async def test_a_thread_is_changed_and_goes_on_without_input_or_is_left(client: Sdk) -> None:
     thread_id = (await client.threads.create())["thread_id"]
     await client.runs.wait(thread_id, "calculator", input=GIVEN)
@@ -313,7 +356,7 @@ async def test_what_is_not_offered_is_said_in_words(client: Sdk) -> None:
     assert crons.value.status_code == 501
     refused: list[dict[str, Any]] = [
         {"stream_mode": "debug"}, {"interrupt_before": ["model"]}, {"webhook": "https://example.com"},
-        {"multitask_strategy": "rollback"}, {"after_seconds": 3}, {"command": {"goto": "model"}},
+        {"multitask_strategy": "undo"}, {"after_seconds": 3}, {"command": {"goto": "model"}},
         {"metadata": {"nested": {}}}, {"input": ["no object"]}, {"config": {"configurable": {"__pregel_x": 1}}},
     ]  # fmt: skip
     for asked in refused:

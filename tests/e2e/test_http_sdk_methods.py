@@ -166,10 +166,7 @@ PARAMETERS: dict[str, list[tuple[Any, tuple[int, str]]]] = {
     "on_disconnect": [("cancel", OK), ("continue", OK)],
     "on_completion": [("keep", OK), ("delete", (422, "on_completion"))],
     "webhook": [("https://example.com", (422, "calls nobody"))],
-    "multitask_strategy": [
-        *((strategy, OK) for strategy in ("reject", "enqueue", "interrupt")),
-        ("rollback", (422, "rollback")),
-    ],
+    "multitask_strategy": [(strategy, OK) for strategy in ("reject", "enqueue", "interrupt", "rollback")],
     "if_not_exists": [("create", OK), ("reject", OK)],
     "after_seconds": [(3, (422, "after_seconds"))],
     "langsmith_tracing": [({"project_name": "x"}, OK)],

@@ -147,7 +147,12 @@ async def test_another_callers_thread_of_the_same_name_is_another_thread(
     assert {run.caller.subject for page in pages for run in page} == {"28"}
 
 
-async def test_a_busy_thread_refuses_queues_or_gives_way(caller: RunClient, script: Script, thread_id: str) -> None:
+@pytest.mark.parametrize(
+    "give_way", [runs_pb2.ACTIVE_RUN_POLICY_CANCEL_ACTIVE, runs_pb2.ACTIVE_RUN_POLICY_ROLL_BACK_ACTIVE]
+)
+async def test_a_busy_thread_refuses_queues_or_gives_way(
+    caller: RunClient, script: Script, thread_id: str, give_way: runs_pb2.ActiveRunPolicy
+) -> None:
     gate = asyncio.Event()
     script.agent_always(Reply.text("Done.").after(gate))
     active = await caller.create(question("First", thread_id=thread_id))
@@ -157,13 +162,15 @@ async def test_a_busy_thread_refuses_queues_or_gives_way(caller: RunClient, scri
     assert (detail.code, detail.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "THREAD_BUSY")
     assert detail.metadata["active_run_id"] == active.run_id
 
-    queue, give_way = runs_pb2.ACTIVE_RUN_POLICY_QUEUE, runs_pb2.ACTIVE_RUN_POLICY_CANCEL_ACTIVE
+    queue = runs_pb2.ACTIVE_RUN_POLICY_QUEUE
     queued = await caller.create(question("Third", thread_id=thread_id, active_run_policy=queue))
     assert queued.state == runs_pb2.RUN_STATE_PENDING
     last = await caller.create(question("Fourth", thread_id=thread_id, active_run_policy=give_way))
     gate.set()
     ended = [await caller.wait(run.run_id) for run in (active, queued, last)]
     assert [asked.state for asked in ended] == ["CANCELLED", "CANCELLED", "NEEDS_REVIEW"]
+    by = last.run_id if give_way == runs_pb2.ACTIVE_RUN_POLICY_ROLL_BACK_ACTIVE else ""
+    assert [(await caller.get(run.run_id)).rolled_back_by for run in (active, queued, last)] == [by, by, ""]
     check_ledger(ended[-1])
 
 

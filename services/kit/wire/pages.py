@@ -13,9 +13,16 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 
 
 async def pages(
-    call: Callable[[Any], Awaitable[ResponseT]], request: Any, items: str, *, limit: int | None = None
+    call: Callable[[Any], Awaitable[ResponseT]],
+    request: Any,
+    items: str,
+    *,
+    limit: int | None = None,
+    size: int = PAGE_SIZE,
 ) -> AsyncIterator[ResponseT]:
     """Yields pages until the last one, or until they hold as many `items`, which is a field's name, as the limit says.
+
+    None has more than `size`.
 
     The request is changed: it asks for one page after the other.
     """
@@ -23,7 +30,7 @@ async def pages(
     has_size = "page_size" in request.DESCRIPTOR.fields_by_name
     while limit is None or read_count < limit:
         if has_size:
-            request.page_size = PAGE_SIZE if limit is None else min(limit - read_count, PAGE_SIZE)
+            request.page_size = min(size, PAGE_SIZE, limit - read_count if limit is not None else PAGE_SIZE)
         page: Any = await call(request)
         yield page
         read_count += len(getattr(page, items))

@@ -89,6 +89,7 @@ def run_proto(run: RunRecord) -> runs_pb2.Run:
         recorded=run.recorded,
         title=run.title,
         forked_from=_forked_from(run.forked_from) if run.forked_from else None,
+        rolled_back_by=run.rolled_back_by or "",
     )
 
 

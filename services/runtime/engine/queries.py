@@ -48,6 +48,7 @@ RUN_COLUMNS = (
     "labels",
     "title",
     "forked_from",
+    "rolled_back_by",
     "recorded",
     "created_at",
     "started_at",

@@ -44,6 +44,7 @@ class ActiveRunPolicy(StrEnum):
     REFUSE = "refuse"
     QUEUE = "queue"
     CANCEL_ACTIVE = "cancel_active"
+    ROLL_BACK_ACTIVE = "roll_back_active"
 
 
 @dataclass(frozen=True)
@@ -212,6 +213,8 @@ class RunRecord:
     ended_at: datetime | None
     title: str = ""
     forked_from: ForkedFrom | None = None
+    # The run that took its steps out of the thread's state.
+    rolled_back_by: str | None = None
     # Whether anybody at another replica asked for its chunks when it was claimed.
     chunks_asked: bool = False
 
@@ -239,6 +242,7 @@ class RunRecord:
                 wall_time_s=row["wall_time_s"],
             ),
             forked_from=ForkedFrom.of(row["forked_from"]) if row["forked_from"] else None,
+            rolled_back_by=str(row["rolled_back_by"]) if row["rolled_back_by"] else None,
             chunks_asked=row.get("chunks_asked", False),
             **{name: row[name] for name in (*same, *also, *kept, *times)},
         )

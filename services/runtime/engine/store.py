@@ -155,8 +155,12 @@ class RunStore:
             return None
         active = await self._active_in_thread(connection, new)
         cancelled: list[RunRecord | None] = []
-        if new.active_run_policy is ActiveRunPolicy.CANCEL_ACTIVE:
-            cancelled = [await one(connection, "cancel_run", {"run_id": run_id}) for run_id in active]
+        if new.active_run_policy in (ActiveRunPolicy.CANCEL_ACTIVE, ActiveRunPolicy.ROLL_BACK_ACTIVE):
+            rolls_back = new.active_run_policy is ActiveRunPolicy.ROLL_BACK_ACTIVE
+            by = parameters["run_id"] if rolls_back else None
+            cancelled = [
+                await one(connection, "cancel_run", {"run_id": run_id, "rolled_back_by": by}) for run_id in active
+            ]
         created = await self._insert(connection, {**parameters, "owner": None if active else parameters["owner"]})
         for run in filter(None, cancelled):
             noted(run)
@@ -282,7 +286,7 @@ class RunStore:
         """Asks a run to stop, or ends it if nobody executes it. Raises RunNotFound, RunEnded."""
         run = await self.get(run_id, caller)
         async with self._pools.calls.connection() as connection:
-            changed = await one(connection, "cancel_run", {"run_id": run_id})
+            changed = await one(connection, "cancel_run", {"run_id": run_id, "rolled_back_by": None})
         if changed is not None:
             return noted(changed)
         run = await self.get(run_id, caller)

@@ -18,7 +18,7 @@ from services.runtime.engine.retention import Pruner
 from services.runtime.engine.retention_policy import RetentionPolicy
 from services.runtime.engine.saver import RunSaver
 from services.runtime.engine.serde import make_serde
-from tests.fixtures.hosted import HostedReplica, graph_alone, hosted_replica, loaded, output_of
+from tests.fixtures.hosted import CALLER, HostedReplica, graph_alone, hosted_replica, loaded, output_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -54,6 +54,22 @@ async def test_a_thread_goes_on_as_langgraphs_does(replica: HostedReplica) -> No
     # Another thread, and a run of none, begin with their input.
     assert output_of(await turn(replica, "new", thread_id="2"))["turns"] == 1
     assert output_of(await turn(replica, "new"))["turns"] == 1
+
+
+async def test_a_run_that_is_rolled_back_leaves_its_thread_as_it_was(replica: HostedReplica) -> None:
+    rolling: dict[str, Any] = {"thread_id": "back", "active_run_policy": ActiveRunPolicy.ROLL_BACK_ACTIVE}
+    asked = await turn(replica, "ask", **rolling)
+    # Also the first run of a thread, and one that was to roll back itself.
+    asked_again = await turn(replica, "ask", **rolling)
+    one = await turn(replica, "one", **rolling)
+    assert (said(output_of(one))[0], output_of(one)["seen"]) == ("one", ["one"])
+    for run, by in ((asked, asked_again), (asked_again, one)):
+        found = await replica.store.get(run.run_id, CALLER)
+        assert (found.state, found.rolled_back_by) == (RunState.CANCELLED, by.run_id)
+        assert await replica.steps(run) == ["count", "remember/note", "remember"]
+    # One that has ended is not rolled back.
+    two = output_of(await turn(replica, "two", **rolling))
+    assert (two["turns"], two["seen"]) == (2, ["one", "two"])
 
 
 class Around(TypedDict):

@@ -38,6 +38,7 @@ OWNER = Caller("27", frozenset())
 STRANGERS = (Caller("28", frozenset()), Caller("28", frozenset({"operator", "admin"})))
 SHORT = RetentionPolicy(checkpoint_days=1, event_days=1, run_days=1)
 QUEUE, CANCEL_ACTIVE = ActiveRunPolicy.QUEUE, ActiveRunPolicy.CANCEL_ACTIVE
+ROLL_BACK_ACTIVE = ActiveRunPolicy.ROLL_BACK_ACTIVE
 
 
 @pytest.fixture
@@ -179,18 +180,54 @@ async def test_cancelling_the_active_run_reaches_the_replica_that_executes_it(
     assert [run.state for run in after] == [RunState.CANCELLED, RunState.CANCELLED, RunState.SUCCEEDED]
 
 
-async def test_a_cancelled_run_whose_owner_is_gone_does_nothing_more(start_replica: StartReplica) -> None:
+@pytest.mark.parametrize("policy", [CANCEL_ACTIVE, ROLL_BACK_ACTIVE])
+async def test_a_cancelled_run_whose_owner_is_gone_does_nothing_more(
+    start_replica: StartReplica, policy: ActiveRunPolicy
+) -> None:
     gone = await start_replica()
     gone.counting.hold(2)
     active, _ = await gone.engine.create(new_run(thread_id="talk", until=30))
     await asyncio.wait_for(gone.counting.reached.wait(), 60)
-    latest, _ = await gone.store.create(new_run(thread_id="talk", active_run_policy=CANCEL_ACTIVE), claim=False)
+    latest, _ = await gone.store.create(new_run(thread_id="talk", active_run_policy=policy), claim=False)
 
     heir = await start_replica(Counting())
     await gone.engine.drain()
     after = [await asyncio.wait_for(ended(heir, run), 60) for run in (active, latest)]
     assert [run.state for run in after] == [RunState.CANCELLED, RunState.SUCCEEDED]
     assert [number for run_id, number in heir.counting.counted if run_id == active.run_id] == []
+    assert after[0].rolled_back_by == (latest.run_id if policy is ROLL_BACK_ACTIVE else None)
+
+
+async def test_a_run_that_ends_while_it_is_rolled_back_is_no_part_of_its_thread(
+    first: OwnerStore, second: OwnerStore, threads: ThreadStore
+) -> None:
+    async def begun(**changes: Any) -> RunRecord:
+        run, _ = await first.create(new_run(thread_id="talk", **changes), claim=True)
+        return run
+
+    done = Ending(RunState.SUCCEEDED, output=b"answer")
+    before = await begun()
+    await first.end(before, done)
+    active = await begun()
+    rolling = new_run(thread_id="talk", request_id="r", active_run_policy=ROLL_BACK_ACTIVE)
+    latest, _ = await second.create(rolling, claim=True)
+    # It comes to its end before its replica has heard of it.
+    ended_all_the_same = await first.end(active, done)
+    assert (ended_all_the_same.state, ended_all_the_same.rolled_back_by) == (RunState.SUCCEEDED, latest.run_id)
+    assert len(await first.thread_turns(latest, 10)) == 1
+    [claimed] = await second.upkeep.claim_pending(10, AGENTS)
+    # A repeat rolls nothing back, nor does a run that comes after the end, or is refused.
+    assert (await second.create(rolling, claim=True))[0].run_id == latest.run_id
+    with pytest.raises(ThreadBusy):
+        await begun()
+    await second.end(claimed, done)
+    last = await begun(active_run_policy=ROLL_BACK_ACTIVE)
+    await first.end(last, done)
+    assert {run.run_id: run.rolled_back_by for run in await threads.runs(OWNER, "talk")} == {
+        last.run_id: None, latest.run_id: None, active.run_id: latest.run_id, before.run_id: None,
+    }  # fmt: skip
+    made, _ = await threads.fork(OWNER, Fork("talk", last.run_id))
+    assert made.run_count == 3
 
 
 async def test_a_run_sees_the_answers_of_its_thread(replica: Replica) -> None:

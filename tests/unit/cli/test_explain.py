@@ -35,6 +35,14 @@ def test_every_step_shows_its_calls_the_rules_that_did_not_hold_and_the_one_that
     assert "\n".join(line.rstrip() for line in shown.splitlines()) + "\n" == EXPECTED
 
 
+def test_a_run_that_was_rolled_back_says_by_which_and_what_stays() -> None:
+    undone = run()
+    undone.rolled_back_by, undone.spend.tool_calls = "0199a0c0-later", 2
+    shown = to_text(explanation(undone, []), width=200)
+    assert "rolled back by 0199a0c0-later" in shown
+    assert "what its 2 tool calls did is not undone" in shown
+
+
 def test_a_run_without_decisions_says_so() -> None:
     shown = to_text(explanation(run(), []))
     assert RUN_ID in shown

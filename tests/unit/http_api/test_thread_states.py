@@ -22,6 +22,7 @@ class FakeCaller:
 
     def __init__(self, *names: str, **instead: Exception) -> None:
         self.asked: list[str] = []
+        self.call_count = 0
         self._names = names or NAMES
         self._instead = instead
         self.stubs = SimpleNamespace(
@@ -30,20 +31,35 @@ class FakeCaller:
         )
 
     async def call(self, method: Any, request: Any) -> Any:
+        self.call_count += 1
         return method(request)
+
+    def run(self, name: str) -> runs_pb2.Run:
+        """Returns a run; each was created a second before the one that comes before it."""
+        made = runs_pb2.Run(run_id=name, agent=agent_of(name), rolled_back_by="later" if "undone" in name else "")
+        made.thread_id = "other" if name == "elsewhere" else "t"
+        made.caller.subject = "ana"
+        made.create_time.FromSeconds(1_000_000 - self._names.index(name))
+        return made
 
     def _page(self, request: runs_pb2.ListRunsRequest) -> runs_pb2.ListRunsResponse:
         assert (request.thread_id, request.subject) == ("t", "ana")
         begun = int(request.page_token or 0)
-        found = [runs_pb2.Run(run_id=name, agent=agent_of(name)) for name in self._names[begun : begun + 100]]
-        following = begun + 100 if begun + 100 < len(self._names) else ""
-        return runs_pb2.ListRunsResponse(runs=found, next_page_token=str(following))
+        until = request.until_time.ToNanoseconds() or float("inf")
+        found = [
+            run
+            for run in map(self.run, self._names)
+            if run.create_time.ToNanoseconds() < until and request.agent in ("", run.agent)
+        ]
+        following = begun + request.page_size
+        return runs_pb2.ListRunsResponse(
+            runs=found[begun:following], next_page_token=str(following if following < len(found) else "")
+        )
 
     def _run(self, request: runs_pb2.GetRunRequest) -> runs_pb2.GetRunResponse:
         if request.run_id not in self._names:
             raise NotFound("no such run")
-        thread = "other" if request.run_id == "elsewhere" else "t"
-        return runs_pb2.GetRunResponse(run=runs_pb2.Run(run_id=request.run_id, agent="talk", thread_id=thread))
+        return runs_pb2.GetRunResponse(run=self.run(request.run_id))
 
     def _state(self, request: threads_pb2.GetRunStateRequest) -> threads_pb2.GetRunStateResponse:
         self.asked.append(request.run_id)
@@ -101,6 +117,34 @@ async def test_states_of_the_first_of_many_runs_are_there() -> None:
     assert set(caller.asked) == {"run 1"}
     before = await of_many.history(10, before=Place("run 2", "b"))
     assert [each["metadata"]["run_id"] for each in before] == ["run 2", "run 1", "run 1"]
+
+
+async def test_a_page_costs_as_many_calls_in_a_long_thread_as_in_a_short_one() -> None:
+    async def calls(run_count: int, run: int, *, at: bool = False) -> int:
+        caller = FakeCaller(*(f"run {number}" for number in range(run_count, 0, -1)))
+        place = Place(f"run {run}", "a")
+        await (states(caller).at(place) if at else states(caller).history(10, before=place))
+        return caller.call_count
+
+    for run, at in ((20, False), (20, True), (1, False), (1, True)):
+        assert await calls(2000, run, at=at) == await calls(30, run, at=at) <= 16
+    # The first run of another agent follows none.
+    caller = FakeCaller("review", *(f"run {number}" for number in range(2000)))
+    assert (await states(caller).at(Place("review", "a")))["parent_checkpoint"] is None
+    assert caller.call_count < 10
+
+
+async def test_what_was_rolled_back_is_no_state_of_the_thread() -> None:
+    of_thread = states(FakeCaller("newest", "undone", "first"))
+    found = await of_thread.history(10)
+    assert [each["values"]["of"] for each in found] == ["newest", "newest", "first", "first"]
+    assert found[1]["parent_checkpoint"] == found[2]["checkpoint"]
+    assert [each["values"]["of"] for each in await of_thread.history(10, before=Place("undone", "b"))] == ["first"] * 2
+    with pytest.raises(NotFound):
+        await of_thread.at(Place("undone", "b"))
+    assert not await of_thread.has_run("undone", [])
+    rolled_back = FakeCaller("undone", "first")
+    assert await states(rolled_back).head_place([*map(rolled_back.run, ("undone", "first"))]) == Place("first", "b")
 
 
 async def test_a_run_is_of_its_thread_however_many_came_after_it() -> None:

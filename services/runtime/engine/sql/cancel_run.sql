@@ -1,9 +1,11 @@
--- A run that no replica executes ends here and now; one that is executed is asked to stop.
+-- A run that no replica executes ends here and now; one that is executed is asked to stop. One that is rolled back is so
+-- from here on, however it ends.
 WITH found AS (
     SELECT run_id, state FROM platform.runs WHERE run_id = %(run_id)s FOR UPDATE
 ), changed AS (
     UPDATE platform.runs
     SET cancel_requested = true,
+        rolled_back_by = coalesce(%(rolled_back_by)s::uuid, rolled_back_by),
         state = CASE WHEN found.state = 'RUNNING' THEN 'RUNNING' ELSE 'CANCELLED' END,
         stop_reason = CASE WHEN found.state = 'RUNNING' THEN stop_reason ELSE 'cancelled' END,
         outcome = CASE WHEN found.state = 'RUNNING' THEN outcome ELSE 'cancelled' END,
