@@ -40,6 +40,7 @@ class ActiveRunPolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ACTIVE_RUN_POLICY_REFUSE: _ClassVar[ActiveRunPolicy]
     ACTIVE_RUN_POLICY_QUEUE: _ClassVar[ActiveRunPolicy]
     ACTIVE_RUN_POLICY_CANCEL_ACTIVE: _ClassVar[ActiveRunPolicy]
+    ACTIVE_RUN_POLICY_ROLL_BACK_ACTIVE: _ClassVar[ActiveRunPolicy]
 
 class AnswerRight(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -74,6 +75,7 @@ ACTIVE_RUN_POLICY_UNSPECIFIED: ActiveRunPolicy
 ACTIVE_RUN_POLICY_REFUSE: ActiveRunPolicy
 ACTIVE_RUN_POLICY_QUEUE: ActiveRunPolicy
 ACTIVE_RUN_POLICY_CANCEL_ACTIVE: ActiveRunPolicy
+ACTIVE_RUN_POLICY_ROLL_BACK_ACTIVE: ActiveRunPolicy
 ANSWER_RIGHT_UNSPECIFIED: AnswerRight
 ANSWER_RIGHT_CALLER: AnswerRight
 ANSWER_RIGHT_ROLE: AnswerRight
@@ -121,7 +123,7 @@ class RunOutput(_message.Message):
     def __init__(self, data_chat: _Optional[_Union[_data_chat_pb2.DataChatOutput, _Mapping]] = ..., sast_triage: _Optional[_Union[_sast_pb2.SastTriageOutput, _Mapping]] = ..., sast_investigation: _Optional[_Union[_sast_pb2.SastInvestigationOutput, _Mapping]] = ..., graph_editor: _Optional[_Union[_graph_editor_pb2.GraphEditorOutput, _Mapping]] = ..., incident_investigation: _Optional[_Union[_incident_investigation_pb2.IncidentInvestigationOutput, _Mapping]] = ..., graph: _Optional[_Union[_hosted_pb2.GraphOutput, _Mapping]] = ...) -> None: ...
 
 class Run(_message.Message):
-    __slots__ = ("run_id", "agent", "graph_version", "thread_id", "caller", "correlation_id", "state", "input", "output", "stop_reason", "error", "input_request", "budget", "spend", "epoch", "create_time", "start_time", "end_time", "trace_id", "waiting_for", "retry_time", "policy", "retryable", "labels", "recorded", "outcome", "title", "forked_from")
+    __slots__ = ("run_id", "agent", "graph_version", "thread_id", "caller", "correlation_id", "state", "input", "output", "stop_reason", "error", "input_request", "budget", "spend", "epoch", "create_time", "start_time", "end_time", "trace_id", "waiting_for", "retry_time", "policy", "retryable", "labels", "recorded", "outcome", "title", "forked_from", "rolled_back_by")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -157,6 +159,7 @@ class Run(_message.Message):
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     FORKED_FROM_FIELD_NUMBER: _ClassVar[int]
+    ROLLED_BACK_BY_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     agent: str
     graph_version: str
@@ -185,7 +188,8 @@ class Run(_message.Message):
     outcome: _outcome_pb2.Outcome
     title: str
     forked_from: ForkedFrom
-    def __init__(self, run_id: _Optional[str] = ..., agent: _Optional[str] = ..., graph_version: _Optional[str] = ..., thread_id: _Optional[str] = ..., caller: _Optional[_Union[_caller_pb2.Caller, _Mapping]] = ..., correlation_id: _Optional[str] = ..., state: _Optional[_Union[RunState, str]] = ..., input: _Optional[_Union[RunInput, _Mapping]] = ..., output: _Optional[_Union[RunOutput, _Mapping]] = ..., stop_reason: _Optional[str] = ..., error: _Optional[str] = ..., input_request: _Optional[_Union[InputRequest, _Mapping]] = ..., budget: _Optional[_Union[_caller_pb2.Budget, _Mapping]] = ..., spend: _Optional[_Union[Spend, _Mapping]] = ..., epoch: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., trace_id: _Optional[str] = ..., waiting_for: _Optional[str] = ..., retry_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., policy: _Optional[_Union[_policy_pb2.Policy, _Mapping]] = ..., retryable: _Optional[bool] = ..., labels: _Optional[_Mapping[str, str]] = ..., recorded: _Optional[bool] = ..., outcome: _Optional[_Union[_outcome_pb2.Outcome, str]] = ..., title: _Optional[str] = ..., forked_from: _Optional[_Union[ForkedFrom, _Mapping]] = ...) -> None: ...
+    rolled_back_by: str
+    def __init__(self, run_id: _Optional[str] = ..., agent: _Optional[str] = ..., graph_version: _Optional[str] = ..., thread_id: _Optional[str] = ..., caller: _Optional[_Union[_caller_pb2.Caller, _Mapping]] = ..., correlation_id: _Optional[str] = ..., state: _Optional[_Union[RunState, str]] = ..., input: _Optional[_Union[RunInput, _Mapping]] = ..., output: _Optional[_Union[RunOutput, _Mapping]] = ..., stop_reason: _Optional[str] = ..., error: _Optional[str] = ..., input_request: _Optional[_Union[InputRequest, _Mapping]] = ..., budget: _Optional[_Union[_caller_pb2.Budget, _Mapping]] = ..., spend: _Optional[_Union[Spend, _Mapping]] = ..., epoch: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., trace_id: _Optional[str] = ..., waiting_for: _Optional[str] = ..., retry_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., policy: _Optional[_Union[_policy_pb2.Policy, _Mapping]] = ..., retryable: _Optional[bool] = ..., labels: _Optional[_Mapping[str, str]] = ..., recorded: _Optional[bool] = ..., outcome: _Optional[_Union[_outcome_pb2.Outcome, str]] = ..., title: _Optional[str] = ..., forked_from: _Optional[_Union[ForkedFrom, _Mapping]] = ..., rolled_back_by: _Optional[str] = ...) -> None: ...
 
 class ForkedFrom(_message.Message):
     __slots__ = ("run_id", "step", "checkpoint_id", "changed_fields", "as_node")
