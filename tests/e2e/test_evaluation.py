@@ -46,11 +46,13 @@ def test_what_differs_between_two_evaluations_is_shown() -> None:
     second = replace(first, case="How few?", tokens=300)
     before = Evaluation([first, second])
     worse = replace(second, score=Score.WRONG, said="14")
-    after = Evaluation([replace(each, asked_with=with_large) for each in (first, worse)])
+    alone = replace(first, case="Who?")
+    after = Evaluation([replace(each, asked_with=with_large) for each in (alone, first, worse)])
     assert compare(before, after).splitlines() == [
         "- Models: small → large (data_chat, guard)",
         "- Prompts: the same",
         "- Policies: the same",
+        "- Cases: 2 of both, 1 of one alone, which are left out",
         "",
         "| agent | cases | right | declined | refused wrongly | wrong | failed | mark | tokens a run | s a run |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",

@@ -52,7 +52,7 @@ async def evaluate(
     What came of a case is in the file `path` when the case has ended.
     """
     found = before or Evaluation([])
-    asked = {(each.agent, each.case) for each in found.results}
+    asked = found.cases
     free = asyncio.Semaphore(at_once)
 
     async def ask(case: Case) -> None:
@@ -74,7 +74,8 @@ async def _run(wanted: argparse.Namespace) -> int:
     model = model_endpoint(settings)
     name = re.sub(r"\W+", "-", model.agent_model) if model else "models" if settings.models else "offline"
     runtime = {"SIGNALBOX_POLICIES": wanted.policies, "SIGNALBOX_MODEL_TIMEOUT_S": wanted.model_timeout_s}
-    service_env = with_prompts({"runtime": {key: value for key, value in runtime.items() if value}}, wanted.prompts)
+    prompts = wanted.prompts and wanted.prompts.resolve()
+    service_env = with_prompts({"runtime": {key: value for key, value in runtime.items() if value}}, prompts)
     path = wanted.out or Path(".eval") / f"{name}.md"
     earlier = path.with_suffix(".json")
     before = Evaluation.read(earlier) if wanted.continued and earlier.exists() else None
@@ -88,10 +89,6 @@ async def _run(wanted: argparse.Namespace) -> int:
     return 0
 
 
-def _folder(name: str) -> Path:
-    return Path(name).resolve(strict=True)
-
-
 def main() -> int:
     """Evaluates, or compares two evaluations."""
     parser = argparse.ArgumentParser(prog="make eval", description=__doc__)
@@ -101,7 +98,7 @@ def main() -> int:
     parser.add_argument("--policies", default="", help="limits of the agents, as SIGNALBOX_POLICIES has them")
     parser.add_argument(
         "--prompts",
-        type=_folder,
+        type=Path,
         help="folder of prompts, as SIGNALBOX_PROMPTS_DIR has it",
     )
     parser.add_argument("--model-timeout-s", default="", help="seconds that a model may take, as the runtime has them")

@@ -40,6 +40,11 @@ class Result:
     ended: str = ""
     asked_with: AskedWith = field(default_factory=dict)
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """Agent and case."""
+        return self.agent, self.case
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -57,17 +62,19 @@ class Evaluation:
         return list(dict.fromkeys(each.agent for each in self.results))
 
     @property
+    def cases(self) -> set[tuple[str, str]]:
+        """The agents and cases that were asked."""
+        return {each.key for each in self.results}
+
+    @property
     def asked_with(self) -> dict[str, dict[str, str]]:
         """What the runs were asked with, by agent, and by the service that asked a model; all, where runs differ."""
-        found: dict[str, dict[str, dict[str, None]]] = {kind: {} for kind in KINDS}
-        for kind, owner, value in (
-            (kind, owner, value)
-            for each in self.results
-            for kind, by_owner in each.asked_with.items()
-            for owner, values in by_owner.items()
-            for value in values
-        ):
-            found[kind].setdefault(owner, {})[value] = None
+        found: dict[str, dict[str, list[str]]] = {kind: {} for kind in KINDS}
+        for each in self.results:
+            for kind, by_owner in each.asked_with.items():
+                for owner, values in by_owner.items():
+                    known = found[kind].setdefault(owner, [])
+                    known += [value for value in values if value not in known]
         return {
             kind: {owner: " and ".join(values) for owner, values in by_owner.items()}
             for kind, by_owner in found.items()
@@ -113,16 +120,22 @@ def table(evaluation: Evaluation) -> str:
 
 
 def compare(before: Evaluation, after: Evaluation) -> str:
-    """Returns what differs, both evaluations side by side, `before → after`, then every case whose score differs."""
-    agents = [agent for agent in before.agents if agent in after.agents]
+    """Returns what differs, both evaluations side by side, `before → after`, then every case whose score differs.
+
+    Cases that only one of them was asked are left out.
+    """
+    both = before.cases & after.cases
+    left_out = len(before.cases ^ after.cases)
+    before, after = (Evaluation([each for each in of.results if each.key in both]) for of in (before, after))
     rows = [
         [agent, *(_change(each(before.of(agent)), each(after.of(agent))) for each in _MEASURES.values())]
-        for agent in agents
+        for agent in before.agents
     ]
     changed = [
         f"{kind.capitalize()}: {_by_value(_changes(before.asked_with[kind], after.asked_with[kind])) or 'the same'}"
         for kind in KINDS
     ]
+    changed.append(f"Cases: {len(both)} of both, {left_out} of one alone, which are left out")
     return "\n".join([*_lines(changed), *_markdown(["agent", *_MEASURES], rows), "", *_differing(before, after), ""])
 
 
@@ -150,10 +163,9 @@ def _lines(told: Iterable[str]) -> Iterator[str]:
 
 
 def _differing(before: Evaluation, after: Evaluation) -> Iterator[str]:
-    earlier = {(each.agent, each.case): each.score for each in before.results}
+    earlier = {each.key: each.score for each in before.results}
     for each in after.results:
-        score = earlier.get((each.agent, each.case), each.score)
-        if score is not each.score:
+        if (score := earlier[each.key]) is not each.score:
             yield f"- {each.agent}: “{each.case}” {score} → {each.score}: {each.said}"
 
 
