@@ -45,7 +45,8 @@ class NewItem:
 
 def problems_of(item: batches_pb2.NewBatchItem, place: str) -> list[FieldViolation]:
     """Returns what of an item does not go together, beyond what the contract says."""
-    asked = item.input.WhichOneof("agent") or ""
+    if not (asked := item.input.WhichOneof("agent") or ""):
+        return [FieldViolation(f"{place}.input", "names no agent", "required")]
     found = []
     if item.truth and asked not in _JUDGES:
         found.append(FieldViolation(f"{place}.truth", f"is known of findings, and {asked} judges none", "truth"))

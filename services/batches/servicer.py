@@ -11,7 +11,7 @@ import grpc
 from signalbox.v1 import batches_pb2, batches_pb2_grpc
 
 from services.batches.answers import new_item, problems_of
-from services.batches.errors import BatchesDraining
+from services.batches.errors import BatchesDraining, BatchNotFound
 from services.batches.records import OVER, BatchRecord
 from services.batches.scores import scores_proto
 from services.batches.store import BatchStore
@@ -152,6 +152,9 @@ class BatchServicer(batches_pb2_grpc.BatchServiceServicer):
                 sent = item_proto(item, caller, with_run=True)
                 yield batches_pb2.ExportBatchResponse(item=sent)
             after = items[-1].number
+        if after < batch.item_count:
+            # An end of the stream would be taken for the end of the batch.
+            raise BatchNotFound("the batch was deleted before all of it was sent")
 
     async def _scored(self, batch: BatchRecord) -> batches_pb2.Batch:
         proto = batch_proto(batch)

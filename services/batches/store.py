@@ -124,6 +124,8 @@ class BatchStore:
         """Starts a batch that has all its items. Raises BatchNotFound, BatchStateWrong, BatchItemsMissing."""
         async with connected(self._pool) as connection, connection.transaction():
             batch = await _locked(connection, caller, batch_id)
+            if batch["started_at"] is None:
+                _must_be(batch, BatchState.UPLOADING)
             if batch["item_count"] != item_count:
                 raise BatchItemsMissing(
                     f"the batch has {batch['item_count']} items, and is to have {item_count}",
@@ -131,7 +133,6 @@ class BatchStore:
                 )
             if batch["started_at"] is not None:
                 return await _counted(connection, batch)
-            _must_be(batch, BatchState.UPLOADING)
             return await self._started(connection, caller, batch_id)
 
     async def retry(self, caller: Caller, batch_id: str) -> tuple[BatchRecord, int]:

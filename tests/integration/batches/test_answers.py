@@ -180,6 +180,7 @@ async def test_only_what_has_no_answer_is_run_and_the_rest_is_told_as_it_came(
             input=runs_pb2.RunInput(graph={"agent": "weather"}),
             settled=batches_pb2.Settled(output=runs_pb2.RunOutput(graph={"agent": "tides"})),
         ),
+        batches_pb2.NewBatchItem(input=runs_pb2.RunInput()),
     ],
 )
 async def test_what_does_not_go_together_is_refused_with_its_place(served: Any, item: batches_pb2.NewBatchItem) -> None:
@@ -301,6 +302,43 @@ async def test_what_is_too_large_for_a_batch_is_told_and_leaves_none(
             )
     assert "split it" in refused.value.hint
     assert await platform.store.page(CALLER, subject="", before=None, limit=10) == []
+
+
+async def test_two_who_are_given_the_same_at_once_have_one_batch(served: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    platform, client = served
+    monkeypatch.setattr("services.cli.batch_client.PART_ITEMS", 1)
+    token = CallerTokenMinter(KEYS.private_pem, ttl_s=60, audience=AUDIENCE).mint(CALLER)
+    items = [finding(number) for number in range(1, 21)]
+    async with serving(platform) as channel:
+        both = [BatchClient(channel, Connection("the gateway", token)).upload(items) for _ in range(2)]
+        started = await asyncio.gather(*both)
+    assert {(batch.state, batch.item_count) for batch in started} == {(batches_pb2.BATCH_STATE_RUNNING, 20)}
+    assert len({batch.batch_id for batch in started}) == 1
+    assert [item.key for item in await client.export(started[0].batch_id)] == [item.key for item in items]
+
+
+async def test_an_export_of_a_batch_that_is_deleted_meanwhile_does_not_end_as_if_it_were_whole(
+    served: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    platform, client = served
+    monkeypatch.setattr("services.batches.servicer.ITEMS_READ", 1)
+    batch_id = await client.started([finding(1), finding(2)])
+    await platform.store.cancel(CALLER, batch_id)
+    replica = platform.replica()
+    await platform.over(batch_id)
+    await stop(replica)
+    items = platform.store.items
+
+    async def deleted_behind_the_first(*asked: Any, **fields: Any) -> Any:
+        found = await items(*asked, **fields)
+        if found:
+            await platform.store.delete(CALLER, batch_id)
+        return found
+
+    monkeypatch.setattr(platform.store, "items", deleted_behind_the_first)
+    with pytest.raises(grpc.aio.AioRpcError) as cut:
+        await client.export(batch_id)
+    assert cut.value.code() is grpc.StatusCode.NOT_FOUND
 
 
 async def test_a_request_is_of_one_batch_however_many_runs_it_asks_for(

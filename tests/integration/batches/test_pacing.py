@@ -53,12 +53,12 @@ class Platform:
         pacing = Pacing(claims, runs_pb2_grpc.RunServiceStub(self.channel), KEYS.private_pem, most=8)
         return asyncio.create_task(pacing.run())
 
-    async def started(self, questions: Iterable[str], **fields: Any) -> str:
+    async def started(self, questions: Iterable[str], caller: Caller = CALLER, **fields: Any) -> str:
         """Creates and starts a batch with a question an item."""
         given = [item(question) for question in questions]
-        batch = await self.store.create(CALLER, **{"request_id": "", "name": "", "max_runs": 0, **fields})
-        await self.store.add(CALLER, batch.batch_id, 1, given)
-        await self.store.start(CALLER, batch.batch_id, len(given))
+        batch = await self.store.create(caller, **{"request_id": "", "name": "", "max_runs": 0, **fields})
+        await self.store.add(caller, batch.batch_id, 1, given)
+        await self.store.start(caller, batch.batch_id, len(given))
         return batch.batch_id
 
     async def until(self, batch_id: str, holds: Callable[[BatchRecord], bool]) -> BatchRecord:
@@ -232,6 +232,17 @@ async def test_a_claim_ends_with_its_batch_and_is_none_to_a_batch_that_is_run_ag
     await platform.store.retry(CALLER, batch_id)
     assert await claims.renew(claim, pace=1, held_up_by="") is None
     assert await claims.begin(claim, 1) == []
+
+
+async def test_of_callers_who_wait_the_one_with_the_fewest_batches_paced_comes_first(
+    open_platform: Callable[..., Awaitable[Platform]],
+) -> None:
+    platform, other = await open_platform(at_once=9), Caller("99")
+    first = [await platform.started(["a"]) for _ in range(3)]
+    last = [await platform.started(["a"], caller=other) for _ in range(2)]
+    claims = BatchClaims(platform.pool, lease_s=60.0, kept_s=60.0)
+    claimed = [claim.batch.batch_id for _ in range(5) if (claim := await claims.claim())]
+    assert claimed == [first[0], last[0], first[1], last[1], first[2]]
 
 
 async def test_a_replica_that_stops_leaves_its_batches_at_once(
