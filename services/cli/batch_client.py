@@ -48,6 +48,10 @@ class _TooLarge(CliError):
     """A batch has more items, or more bytes, than one may have."""
 
 
+class _StateWrong(CliError):
+    """A batch is in another state than a call needs."""
+
+
 class BatchClient:
     """Every method raises CliError."""
 
@@ -61,7 +65,8 @@ class BatchClient:
     ) -> batches_pb2.Batch:
         """Creates a batch, adds its items and starts it; given the same again, it goes on with the batch of before.
 
-        That one keeps the most runs that it had. What is too large leaves no batch behind.
+        That one keeps the most runs that it had. What is too large leaves no batch behind. Where somebody else, who was
+        given the same, started it meanwhile, or cancelled it, that is the batch.
         """
         request = batches_pb2.CreateBatchRequest(
             request_id=_digest(items, name), name=name, max_runs=max_runs, item_count=len(items)
@@ -73,13 +78,17 @@ class BatchClient:
             for first, part in _parts(items, batch.item_count):
                 add = batches_pb2.AddBatchItemsRequest(batch_id=batch.batch_id, first_number=first, items=part)
                 await self._call(self._stub.AddBatchItems, add)
+            start = batches_pb2.StartBatchRequest(batch_id=batch.batch_id, item_count=len(items))
+            batch = (await self._call(self._stub.StartBatch, start)).batch
         except _TooLarge:
             with suppress(CliError):  # what is wrong is that it is too large
                 await self.delete(batch.batch_id)
             raise
-        start = batches_pb2.StartBatchRequest(batch_id=batch.batch_id, item_count=len(items))
-        started: batches_pb2.Batch = (await self._call(self._stub.StartBatch, start)).batch
-        return started
+        except _StateWrong:
+            batch = (await self._call(self._stub.CreateBatch, request)).batch
+            if batch.state == batches_pb2.BATCH_STATE_UPLOADING:
+                raise
+        return batch
 
     async def watch(self, batch_id: str, *, with_runs: bool = False) -> AsyncIterator[batches_pb2.WatchBatchResponse]:
         """Yields how a batch goes until it is over, each end of an item once; what is cut is taken up again."""
@@ -183,6 +192,8 @@ class BatchClient:
         if error_detail(error).reason == "BATCH_TOO_LARGE":
             hint = "split it, and give each part by itself"
             return _TooLarge(worded.message, hint=hint, code=ExitCode.USAGE)
+        if error_detail(error).reason == "BATCH_STATE_WRONG":
+            worded = _StateWrong(worded.message, code=worded.code)
         if code in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION):
             worded.hint = "`signalbox batches list` lists the batches that you may see, and their states"
         return worded

@@ -58,18 +58,35 @@ class JudgedItem:
     truth: bool | None
 
 
-async def judged_items(items: AsyncIterator[batches_pb2.BatchItem]) -> AsyncIterator[JudgedItem]:
-    """Yields what came of each finding; what is about none is left out, and so is what has not ended.
+class JudgedItems:
+    """What came of each finding of a batch, one after another; what is left out is told in `notes` at the end.
 
     Raises CliError where there is none at all.
     """
-    any_found = False
-    async for item in items:
-        if found := _judged(item):
-            any_found = True
-            yield found
-    if not any_found:
-        raise CliError("the batch has no finding that was judged", hint=OF_ANY, code=ExitCode.USAGE)
+
+    def __init__(self, items: AsyncIterator[batches_pb2.BatchItem]) -> None:
+        self._items = items
+        self._under_way = self._others = 0
+
+    async def __aiter__(self) -> AsyncIterator[JudgedItem]:
+        any_found = False
+        async for item in self._items:
+            if found := _judged(item):
+                any_found = True
+                yield found
+            elif finding_of(item.input):
+                self._under_way += 1
+            else:
+                self._others += 1
+        if not any_found:
+            raise CliError("the batch has no finding that was judged", hint=OF_ANY, code=ExitCode.USAGE)
+
+    @property
+    def notes(self) -> Notes:
+        """What is not in a file of those, in words."""
+        under_way = f"not in it: {several(self._under_way, 'finding')} under way or waiting; the batch goes on"
+        others = f"not in it: {several(self._others, 'item')} about no finding"
+        return (*([under_way] if self._under_way else ()), *([others] if self._others else ()))
 
 
 def _judged(item: batches_pb2.BatchItem) -> JudgedItem | None:
@@ -128,8 +145,9 @@ async def write_sarif(items: AsyncIterator[batches_pb2.BatchItem], path: Path, *
     sources: dict[SourceCode, SourceCode] = {}
     seen: Counter[tuple[SourceCode, str]] = Counter()
     log: dict[str, Any] = {}
+    judged = JudgedItems(items)
     with tempfile.TemporaryFile() as results:
-        async for each in judged_items(items):
+        async for each in judged:
             source, fingerprint = sources.setdefault(each.source, each.source), each.judged.finding.fingerprint
             log = _log_of(source, each.judged)
             [run] = log["runs"]
@@ -148,7 +166,7 @@ async def write_sarif(items: AsyncIterator[batches_pb2.BatchItem], path: Path, *
                 file.write(b",\n" if place else b"\n")
                 runs[name].write(results, file)
             file.write(f"\n  ]{after}\n".encode())
-    return ()
+    return judged.notes
 
 
 def _log_of(source: SourceCode, judged: Judged) -> dict[str, Any]:
@@ -170,7 +188,8 @@ async def write_html(items: AsyncIterator[batches_pb2.BatchItem], path: Path, *,
     """
     from services.findings.investigation.report import render_report  # the template engine is for this alone
 
-    found = [each async for each in judged_items(items)]
+    batch = JudgedItems(items)
+    found = [each async for each in batch]
     source, *others = {each.source for each in found}
     if others:
         told = f"the batch is of {len(others) + 1} repositories or commits, and a report covers one"
@@ -180,7 +199,7 @@ async def write_html(items: AsyncIterator[batches_pb2.BatchItem], path: Path, *,
         judged = [replace(each, outcome=replace(each.outcome, run_id="")) for each in judged]
     summary = Summary(source.repository, source.commit, tuple(judged), {}, scores_of(found))
     write_text(path, await render_report(summary, source))
-    return ()
+    return batch.notes
 
 
 async def write_xlsx(items: AsyncIterator[batches_pb2.BatchItem], path: Path, *, with_run_ids: bool) -> Notes:

@@ -22,11 +22,12 @@ def outcome_of(fingerprint: str, run: runs_pb2.Run, *, source: Source = Source.R
     usage = output.token_usage if output.HasField("token_usage") else run.spend.token_usage
     done, by_rules = run.state in _WITH_RESULT, output.offline_model_calls > 0
     verdict = _VERDICTS.get(output.verdict, Verdict.NEEDS_REVIEW) if done else Verdict.NEEDS_REVIEW
+    measured = output.confidence_calibrated and 0.0 <= output.confidence <= 1.0  # any caller may have added the answer
     error = "" if done else run.error or f"the run ended {runs_pb2.RunState.Name(run.state).removeprefix('RUN_STATE_')}"
     return Outcome(
         fingerprint=fingerprint,
         verdict=verdict,
-        confidence=output.confidence if done and output.confidence_calibrated and not by_rules else None,
+        confidence=output.confidence if done and measured and not by_rules else None,
         justification=output.justification or error,
         evidence=tuple(_evidence(evidence) for evidence in output.evidence) if done else (),
         stop_reason=stop_reason or run.stop_reason,

@@ -16,7 +16,7 @@ from signalbox.v1 import batches_pb2, data_chat_pb2, outcome_pb2, runs_pb2, sast
 from services.cli.batch_exports import (
     LONGEST_CELL,
     WRITERS,
-    judged_items,
+    JudgedItems,
     scores_of,
     write_html,
     write_sarif,
@@ -135,7 +135,7 @@ async def test_findings_of_several_logs_are_told_apart(tmp_path: Path) -> None:
         ("my%20portal", "TRUE_POSITIVE"),
         ("https://example.com/shop.git", "FALSE_POSITIVE"),
     ]
-    scores = scores_of([each async for each in judged_items(exported(SEVERAL))])
+    scores = scores_of([each async for each in JudgedItems(exported(SEVERAL))])
     assert scores is not None
     assert (scores.true_positives, scores.false_positives, scores.true_negatives) == (1, 1, 1)
     with pytest.raises(CliError, match="2 repositories or commits, and a report covers one"):
@@ -201,6 +201,26 @@ async def test_paths_are_read_from_a_log_as_they_were(tmp_path: Path) -> None:
     log = read_document(tmp_path / "out.sarif")
     assert violations(log) == []
     assert [result.finding.location.file for result in read_results(log, RepositoryPaths())] == list(FILES)
+
+
+async def test_what_has_not_ended_or_is_about_no_finding_is_told(tmp_path: Path) -> None:
+    running = item(5, TRUE, TRUE)
+    running.state = batches_pb2.BATCH_ITEM_STATE_RUNNING
+    running.ClearField("run")
+    other = batches_pb2.BatchItem(number=6, input=runs_pb2.RunInput(data_chat={"question": "how many?"}))
+    for write, name in ((write_sarif, "out.sarif"), (write_html, "out.html")):
+        notes = await write(exported((*ITEMS, running, other)), tmp_path / name, with_run_ids=True)
+        assert [note.split(":")[1].split()[0] for note in notes] == ["1", "1"]
+
+
+async def test_a_confidence_that_is_none_costs_no_file(tmp_path: Path) -> None:
+    told = item(1, TRUE, TRUE)
+    told.run.output.sast_investigation.confidence = float("nan")
+    told.run.output.sast_investigation.confidence_calibrated = True
+    await write_sarif(exported((told,)), tmp_path / "out.sarif", with_run_ids=True)
+    await write_html(exported((told,)), tmp_path / "out.html", with_run_ids=True)
+    [result] = json.loads((tmp_path / "out.sarif").read_text())["runs"][0]["results"]
+    assert "confidence" not in result["properties"]["signalbox"]
 
 
 async def test_a_batch_without_findings_is_a_spreadsheet_and_no_log(tmp_path: Path) -> None:
