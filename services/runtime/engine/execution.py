@@ -505,6 +505,7 @@ class Execution:
             screened=self.shared.agents[self.run.agent].definition.words is not None,
         )
         unrecorded = self.session.unrecorded if self.session else None
+        await self._keep_ended_tasks()
         paused = await self.shared.store.await_input(self.run, asked, unrecorded)
         if paused.state.ended:
             self._publish(paused, RUN_ENDED, None)
@@ -514,9 +515,15 @@ class Execution:
         payload = {"state": paused.state, "input_request": {"input_request_id": asked.input_request_id}}
         self._publish(paused, STATE_CHANGED, payload)
 
+    async def _keep_ended_tasks(self) -> None:
+        """Keeps what tasks brought that ended beside one that asks or waits: they do not run again with it."""
+        if self.saver is not None:
+            await self.saver.write_waiting()
+
     async def _wait(self, wait: Wait) -> None:
         """Leaves off until what the run waits for may be back: it holds no slot meanwhile, and anybody goes on."""
         try:
+            await self._keep_ended_tasks()
             waiting = await self.shared.store.wait(self.run, wait)
         except ClaimLost:
             CLAIMS_LOST.inc()

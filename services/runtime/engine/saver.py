@@ -382,6 +382,13 @@ class RunSaver(AsyncPostgresSaver):
             self._flushes.add(flush)
             flush.add_done_callback(self._flushes.discard)
 
+    async def write_waiting(self) -> None:
+        """Saves what tasks have written to a step that does not come in this claim. Raises ClaimLost, DatabaseAway."""
+        await asyncio.gather(*self._flushes)
+        while self._waiting:
+            place, rows = self._waiting.popitem()
+            await self._write_ahead(*place, rows)
+
     async def _flush(self, thread_id: str, namespace: str, checkpoint_id: str) -> None:
         if rows := self._waiting.pop((thread_id, namespace, checkpoint_id), []):
             try:

@@ -77,6 +77,28 @@ async def test_questions_of_one_step_are_answered_one_by_one(replica: HostedRepl
     assert output_of(run)["answers"] == ["left a", "right {'said': ['b', 2]}", "both"]
 
 
+async def test_what_ends_beside_a_question_does_not_run_again_with_its_answer(platform_dsn: str) -> None:
+    ran = 0
+
+    def ask(state: Answers) -> Any:
+        del state
+        return {"answers": [str(interrupt("What?"))]}
+
+    def act(state: Answers) -> Any:
+        nonlocal ran
+        del state
+        ran += 1
+        return {"answers": ["acted"]}
+
+    builder = StateGraph(Answers).add_node("ask", ask).add_node("act", act)
+    builder.add_edge(START, "ask")
+    builder.add_edge(START, "act")
+    async with hosted_replica(platform_dsn, loaded("asks", builder)) as replica:
+        asking = await replica.run("asks", {"answers": []})
+        ended = await replica.answer(asking, "this")
+    assert (sorted(output_of(ended)["answers"]), ran) == (["acted", "this"], 1)
+
+
 async def test_all_that_is_asked_at_once_can_be_read_and_answered(platform_dsn: str) -> None:
     def ask(state: Answers) -> dict[str, Any]:
         number = state["answers"]
