@@ -49,6 +49,13 @@ class AnswerRight(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ANSWER_RIGHT_ROLE: _ClassVar[AnswerRight]
     ANSWER_RIGHT_ASSIGNEE: _ClassVar[AnswerRight]
 
+class CustomWriteLeftOut(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CUSTOM_WRITE_LEFT_OUT_UNSPECIFIED: _ClassVar[CustomWriteLeftOut]
+    CUSTOM_WRITE_LEFT_OUT_TOO_LONG: _ClassVar[CustomWriteLeftOut]
+    CUSTOM_WRITE_LEFT_OUT_NOT_JSON: _ClassVar[CustomWriteLeftOut]
+    CUSTOM_WRITE_LEFT_OUT_TOO_MUCH: _ClassVar[CustomWriteLeftOut]
+
 class TokensResetCause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     TOKENS_RESET_CAUSE_UNSPECIFIED: _ClassVar[TokensResetCause]
@@ -80,6 +87,10 @@ ANSWER_RIGHT_UNSPECIFIED: AnswerRight
 ANSWER_RIGHT_CALLER: AnswerRight
 ANSWER_RIGHT_ROLE: AnswerRight
 ANSWER_RIGHT_ASSIGNEE: AnswerRight
+CUSTOM_WRITE_LEFT_OUT_UNSPECIFIED: CustomWriteLeftOut
+CUSTOM_WRITE_LEFT_OUT_TOO_LONG: CustomWriteLeftOut
+CUSTOM_WRITE_LEFT_OUT_NOT_JSON: CustomWriteLeftOut
+CUSTOM_WRITE_LEFT_OUT_TOO_MUCH: CustomWriteLeftOut
 TOKENS_RESET_CAUSE_UNSPECIFIED: TokensResetCause
 TOKENS_RESET_CAUSE_RERUN: TokensResetCause
 TOKENS_RESET_CAUSE_WITHDRAWN: TokensResetCause
@@ -336,7 +347,7 @@ class NodeCall(_message.Message):
     def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., outcome: _Optional[str] = ..., elapsed_ms: _Optional[float] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., service: _Optional[str] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., offline_rules: _Optional[bool] = ..., prompts: _Optional[str] = ..., estimated_tokens: _Optional[bool] = ..., at_least_once: _Optional[bool] = ...) -> None: ...
 
 class RunEvent(_message.Message):
-    __slots__ = ("sequence", "run_id", "event_time", "state_changed", "node_completed", "decision", "run_ended", "token_chunk", "tokens_reset")
+    __slots__ = ("sequence", "run_id", "event_time", "state_changed", "node_completed", "decision", "run_ended", "token_chunk", "tokens_reset", "custom_writes")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     EVENT_TIME_FIELD_NUMBER: _ClassVar[int]
@@ -346,6 +357,7 @@ class RunEvent(_message.Message):
     RUN_ENDED_FIELD_NUMBER: _ClassVar[int]
     TOKEN_CHUNK_FIELD_NUMBER: _ClassVar[int]
     TOKENS_RESET_FIELD_NUMBER: _ClassVar[int]
+    CUSTOM_WRITES_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     run_id: str
     event_time: _timestamp_pb2.Timestamp
@@ -355,7 +367,28 @@ class RunEvent(_message.Message):
     run_ended: RunEnded
     token_chunk: TokenChunk
     tokens_reset: TokensReset
-    def __init__(self, sequence: _Optional[int] = ..., run_id: _Optional[str] = ..., event_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state_changed: _Optional[_Union[StateChanged, _Mapping]] = ..., node_completed: _Optional[_Union[NodeCompleted, _Mapping]] = ..., decision: _Optional[_Union[Decision, _Mapping]] = ..., run_ended: _Optional[_Union[RunEnded, _Mapping]] = ..., token_chunk: _Optional[_Union[TokenChunk, _Mapping]] = ..., tokens_reset: _Optional[_Union[TokensReset, _Mapping]] = ...) -> None: ...
+    custom_writes: _containers.RepeatedCompositeFieldContainer[CustomWrites]
+    def __init__(self, sequence: _Optional[int] = ..., run_id: _Optional[str] = ..., event_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state_changed: _Optional[_Union[StateChanged, _Mapping]] = ..., node_completed: _Optional[_Union[NodeCompleted, _Mapping]] = ..., decision: _Optional[_Union[Decision, _Mapping]] = ..., run_ended: _Optional[_Union[RunEnded, _Mapping]] = ..., token_chunk: _Optional[_Union[TokenChunk, _Mapping]] = ..., tokens_reset: _Optional[_Union[TokensReset, _Mapping]] = ..., custom_writes: _Optional[_Iterable[_Union[CustomWrites, _Mapping]]] = ...) -> None: ...
+
+class CustomWrites(_message.Message):
+    __slots__ = ("node", "attempt", "offset", "writes")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    WRITES_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    attempt: str
+    offset: int
+    writes: _containers.RepeatedCompositeFieldContainer[CustomWrite]
+    def __init__(self, node: _Optional[str] = ..., attempt: _Optional[str] = ..., offset: _Optional[int] = ..., writes: _Optional[_Iterable[_Union[CustomWrite, _Mapping]]] = ...) -> None: ...
+
+class CustomWrite(_message.Message):
+    __slots__ = ("json", "left_out")
+    JSON_FIELD_NUMBER: _ClassVar[int]
+    LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    json: str
+    left_out: CustomWriteLeftOut
+    def __init__(self, json: _Optional[str] = ..., left_out: _Optional[_Union[CustomWriteLeftOut, str]] = ...) -> None: ...
 
 class TokenChunk(_message.Message):
     __slots__ = ("node", "message_id", "offset", "text", "provisional")
