@@ -67,7 +67,8 @@ class RunFollower:
                     yield _changed()  # perhaps not the run, but what is said of the gateway
                 async for event in self._gateway.watch(run_id, after_sequence):
                     if not event.sequence:  # told once, and kept nowhere
-                        yield _while_said(event)
+                        if event.WhichOneof("event"):
+                            yield _while_said(event)
                         continue
                     after_sequence = event.sequence
                     is_over = event.HasField(RUN_ENDED)

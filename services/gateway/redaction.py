@@ -40,6 +40,7 @@ NAMES: Mapping[str, frozenset[str]] = {
         "Caller": "subject roles",
         "Charge": "router rule nodes",
         "Checkpoint": "checkpoint_id next_nodes",
+        "CustomWrites": "node attempt",
         "Decision": "decision_id run_id router rule destination policy_version checkpoint_id trace_id span_id node",
         "DecisionCount": "router rule destination node",
         "DependencyWait": "dependency cause",

@@ -255,11 +255,11 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
         chunks = chunks and has_rights_of(caller, run)
         async for event in self._engine.watch(run, after, fresh=fresh, chunks=chunks):
             if not event.is_last:
-                yield event_proto(event, None)
+                yield event_proto(event, None, chunks=chunks)
                 continue
             then = await self._engine.with_output(event.run or await self._store.get(run.run_id, caller))
             asked = event.question(then) if has_rights_of(caller, then) else None
-            yield event_proto(event, shown_to(caller, then), asked)
+            yield event_proto(event, shown_to(caller, then), asked, chunks=chunks)
 
     async def _new_run(self, request: runs_pb2.CreateRunRequest, caller: Caller) -> NewRun:
         field = request.input.WhichOneof("agent")

@@ -13,10 +13,11 @@ from signalbox_routing.explaining import ExplainedRule
 from services.kit.errors import InvalidRequest
 from services.kit.outcome import Outcome
 from services.kit.wire.event_kinds import DECISION, NODE_COMPLETED, RUN_ENDED, TOKEN_CHUNK, TOKENS_RESET
-from services.runtime.calls.token_chunks import DROPPED, RERUN, WITHDRAWN
+from services.runtime.calls.token_chunks import CUSTOM_WRITES, DROPPED, RERUN, WITHDRAWN
 from services.runtime.engine.events import Event
 from services.runtime.engine.records import ForkedFrom, InputRequest, RunRecord, RunState
 from services.runtime.hosted.adapter import COMMAND, FAN_OUT
+from services.runtime.hosted.custom_writes import LEFT_OUT, NOT_JSON, TOO_LONG, TOO_MUCH
 from services.runtime.hosted.lifting.lifted import CODE, LIFTED, TABLE
 from services.runtime.hosted.schemas import plain, whole
 from services.runtime.routing.explaining import Explanation
@@ -47,6 +48,11 @@ _RESETS = {
     RERUN: runs_pb2.TOKENS_RESET_CAUSE_RERUN,
     WITHDRAWN: runs_pb2.TOKENS_RESET_CAUSE_WITHDRAWN,
     DROPPED: runs_pb2.TOKENS_RESET_CAUSE_DROPPED,
+}
+_LEFT_OUT = {
+    TOO_LONG: runs_pb2.CUSTOM_WRITE_LEFT_OUT_TOO_LONG,
+    NOT_JSON: runs_pb2.CUSTOM_WRITE_LEFT_OUT_NOT_JSON,
+    TOO_MUCH: runs_pb2.CUSTOM_WRITE_LEFT_OUT_TOO_MUCH,
 }
 _STATE_OF = {runs_pb2.RunState.Value(name): state for state, name in _STATES.items()}
 
@@ -134,13 +140,19 @@ def _retryable(run: RunRecord) -> bool:
     return run.retryable
 
 
-def event_proto(event: Event, run: RunRecord | None, asked: InputRequest | None = None) -> runs_pb2.RunEvent:
-    """Returns an event; `run` is the run as it ended, `asked` what it asked."""
+def event_proto(
+    event: Event, run: RunRecord | None, asked: InputRequest | None = None, *, chunks: bool = False
+) -> runs_pb2.RunEvent:
+    """Returns an event; `run` is the run as it ended, `asked` what it asked; `chunks` has what its node wrote."""
     proto = runs_pb2.RunEvent(
         sequence=event.sequence, run_id=event.run_id, event_time=timestamp_proto(event.created_at)
     )
     payload = event.payload or {}
-    if event.kind == RUN_ENDED:
+    if chunks:
+        proto.custom_writes.extend(map(_custom_writes, payload.get(CUSTOM_WRITES, ())))
+    if event.kind == CUSTOM_WRITES:
+        proto.custom_writes.append(_custom_writes(payload))
+    elif event.kind == RUN_ENDED:
         proto.run_ended.CopyFrom(runs_pb2.RunEnded(run=run_proto(run) if run else None))
     elif event.kind == DECISION:
         proto.decision.CopyFrom(decision_proto(event.decision or {}))
@@ -168,6 +180,16 @@ def event_proto(event: Event, run: RunRecord | None, asked: InputRequest | None 
             )
         )
     return proto
+
+
+def _custom_writes(part: Mapping[str, Any]) -> runs_pb2.CustomWrites:
+    writes = [
+        runs_pb2.CustomWrite(json=each)
+        if isinstance(each, str)
+        else runs_pb2.CustomWrite(left_out=_LEFT_OUT[each[LEFT_OUT]])
+        for each in part["writes"]
+    ]
+    return runs_pb2.CustomWrites(node=part["node"], attempt=part["attempt"], offset=part["offset"], writes=writes)
 
 
 def right_of(right: str | None) -> runs_pb2.AnswerRight:

@@ -10,11 +10,13 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Final
 
 from services.kit.wire.event_kinds import TOKEN_CHUNK, TOKENS_RESET
 from services.runtime.routing.storable import presentable
 
+# As an event of its own, and in the payload of the event of a node's end.
+CUSTOM_WRITES: Final = "custom_writes"
 RERUN, WITHDRAWN, DROPPED = "rerun", "withdrawn", "dropped"
 LONGEST_CHUNK = 2000
 LONGEST_ID = 200
@@ -37,6 +39,10 @@ class TokenChunks:
     def message(self, node: str, message_id: str, *, provisional: bool = False) -> StreamedMessage:
         """Begins a message of a node."""
         return StreamedMessage(self._send, node, presentable(message_id, LONGEST_ID), provisional=provisional)
+
+    def write(self, part: dict[str, Any]) -> None:
+        """Tells what a node wrote to LangGraph's stream writer."""
+        self._send(CUSTOM_WRITES, part)
 
     def reset(self, node: str, cause: str) -> None:
         """Says that what a node has said so far no longer stands."""

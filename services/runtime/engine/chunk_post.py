@@ -109,14 +109,10 @@ def _payload(run_id: str, told: Sequence[bytes]) -> str:
 
 
 def _parts(chunk: Event) -> Iterator[bytes]:
-    """Yields a chunk as JSON, in as many parts as it takes."""
+    """Yields a chunk as JSON, in as many parts as it takes; a write that does not fit comes when its node ends."""
     written = orjson.dumps([chunk.kind, chunk.payload])
-    payload = chunk.payload or {}
-    text = payload.get("text", "")
-    if len(written) <= MOST_BYTES - 100 or len(text) < 2:
+    if len(written) <= MOST_BYTES - 100:
         yield written
         return
-    half = len(text) // 2
-    yield from _parts(Event.unnumbered(chunk.run_id, chunk.kind, {**payload, "text": text[:half]}))
-    rest = {**payload, "text": text[half:], "offset": payload["offset"] + half}
-    yield from _parts(Event.unnumbered(chunk.run_id, chunk.kind, rest))
+    for half in chunk.halves() if chunk.is_chunk else ():
+        yield from _parts(half)

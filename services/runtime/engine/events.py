@@ -23,7 +23,7 @@ from services.kit.wire.event_kinds import (
     TOKEN_CHUNK,
     TOKENS_RESET,
 )
-from services.runtime.calls.token_chunks import DROPPED, LONGEST_CHUNK, RERUN
+from services.runtime.calls.token_chunks import CUSTOM_WRITES, DROPPED, LONGEST_CHUNK, RERUN
 from services.runtime.engine.claim import StepWritten, step_rows
 from services.runtime.engine.queries import query
 from services.runtime.engine.records import InputRequest, RunRecord, RunState
@@ -36,6 +36,8 @@ MOST_WAITING = 64_000
 CHUNK_WEIGHT = 100
 # Characters of messages under way that are kept of a run, weighed alike.
 MOST_UNDER_WAY = 32_000
+# Of what comes in parts, by the kind of its events: what it is known by, and what each part has of it.
+_PARTS: Mapping[str, tuple[str, str]] = {TOKEN_CHUNK: ("message_id", "text"), CUSTOM_WRITES: ("attempt", "writes")}
 
 
 @dataclass(frozen=True)
@@ -68,32 +70,64 @@ class Event:
 
     @classmethod
     def unnumbered(cls, run_id: str, kind: str, payload: dict[str, Any]) -> Event:
-        """Returns a chunk of what a model says, or what became of such."""
+        """Returns a chunk of what a model says or a node writes, or what became of such."""
         return cls(run_id, 0, kind, payload, None, datetime.now(UTC))
 
     def with_next(self, following: Event) -> Event | None:
         """Returns the one chunk that two are, if they follow one another in one message."""
-        before, after = self.payload or {}, following.payload or {}
-        if self.kind != TOKEN_CHUNK or following.kind != TOKEN_CHUNK or before["message_id"] != after["message_id"]:
+        if not self.is_chunk or self.kind != following.kind:
             return None
-        text = before["text"] + after["text"]
-        if len(text) > LONGEST_CHUNK or before["offset"] + len(before["text"]) != after["offset"]:
+        if (self.whole, self.end) != (following.whole, following.start):
             return None
-        return replace(self, payload={**before, "text": text})
+        if self.length + following.length > LONGEST_CHUNK:
+            return None
+        return self._with(self.start, self.content + following.content)
+
+    @property
+    def is_chunk(self) -> bool:
+        """True for a part of what a model says, or of what a node writes."""
+        return self.kind in _PARTS
+
+    @property
+    def whole(self) -> tuple[str, str]:
+        """Of what a chunk is a part: its id, and its node."""
+        payload = self.payload or {}
+        return payload[_PARTS[self.kind][0]], payload["node"]
+
+    @property
+    def content(self) -> Any:
+        """The text of a chunk, or its writes."""
+        return (self.payload or {})[_PARTS[self.kind][1]]
+
+    @property
+    def start(self) -> int:
+        """Characters of a message before a chunk, or writes."""
+        return int((self.payload or {})["offset"])
 
     @property
     def end(self) -> int:
-        """Characters of a message up to the end of a chunk."""
-        payload = self.payload or {}
-        return int(payload["offset"]) + len(payload["text"])
+        """Characters of a message up to the end of a chunk, or writes."""
+        return self.start + len(self.content)
 
-    def behind(self, length: int) -> Event | None:
+    @property
+    def length(self) -> int:
+        """Characters of a chunk."""
+        return len(self.content) if self.kind == TOKEN_CHUNK else sum(map(len, self.content))
+
+    def behind(self, end: int) -> Event | None:
         """Returns what a chunk has of its message behind so many characters; None where that is nothing."""
-        payload = self.payload or {}
-        if (known := length - payload["offset"]) <= 0:
+        if (known := end - self.start) <= 0:
             return self
-        text = payload["text"][known:]
-        return replace(self, payload={**payload, "offset": length, "text": text}) if text else None
+        return self._with(end, rest) if (rest := self.content[known:]) else None
+
+    def halves(self) -> list[Event]:
+        """Returns two chunks that a chunk is; none of what has one character, or one write."""
+        half = len(self.content) // 2
+        parts = [self._with(self.start, self.content[:half]), self._with(self.start + half, self.content[half:])]
+        return parts if half else []
+
+    def _with(self, start: int, content: Any) -> Event:
+        return replace(self, payload={**(self.payload or {}), "offset": start, _PARTS[self.kind][1]: content})
 
     def question(self, run: RunRecord) -> InputRequest | None:
         """Returns the question that this event asked; a run may have asked others since, or have ended."""
@@ -124,7 +158,10 @@ def events_of_step(run_id: str, agent: str, step: StepWritten) -> list[Event]:
 
 
 class MessagesUnderWay:
-    """What models of a claimed run are saying, from the first word on, until the steps of their nodes end."""
+    """What models of a claimed run are saying and its nodes write, from the beginning until the steps of the nodes end.
+
+    What nodes write is bounded where it comes from.
+    """
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
@@ -137,32 +174,31 @@ class MessagesUnderWay:
 
     def take(self, event: Event) -> None:
         """Takes a chunk, or that some no longer stand. A message that becomes too long is not kept."""
-        payload = event.payload or {}
         if event.kind == TOKENS_RESET:
-            self.forget(payload["node"])
+            self.forget((event.payload or {})["node"])
             return
-        message_id = payload["message_id"]
-        if payload["offset"] == 0:
+        message_id, _ = event.whole
+        if event.start == 0:
             self._messages[message_id] = []
         if (said := self._messages.get(message_id)) is None:
             return
         if said and (longer := said[-1].with_next(event)):
+            self._weight += _kept_weight(longer) - _kept_weight(said[-1])
             said[-1] = longer
-            self._weight += len(payload["text"])
         else:
             said.append(event)
-            self._weight += _weight(event)
-        if self._weight > MOST_UNDER_WAY:
+            self._weight += _kept_weight(event)
+        if self._weight > MOST_UNDER_WAY and event.kind == TOKEN_CHUNK:
             del self._messages[message_id]
-            self._weight = sum(map(_weight, self.chunks()))
+            self._weight = sum(map(_kept_weight, self.chunks()))
 
     def forget(self, node: str) -> None:
         """Forgets what a node, with the graph inside it, has said; without a node, what any has."""
         for message_id, [first, *_] in list(self._messages.items()):
-            of = (first.payload or {})["node"]
+            _, of = first.whole
             if not node or of == node or of.startswith(f"{node}/"):
                 del self._messages[message_id]
-        self._weight = sum(map(_weight, self.chunks()))
+        self._weight = sum(map(_kept_weight, self.chunks()))
 
 
 class Watcher:
@@ -173,7 +209,7 @@ class Watcher:
         self.chunks = chunks
         self._waiting = 0
         self._drops = False
-        # Of each message under way, how many characters were handed over.
+        # Of each message under way, how many characters were handed over; of attempts at nodes, how many writes.
         self._told: dict[str, int] = {}
         self._events: deque[Event] = deque()
         self._behind = False
@@ -194,10 +230,10 @@ class Watcher:
         """Hands a chunk over if it wants any, once; of one that is slow they become longer, and then fewer."""
         if not self.chunks:
             return
-        if chunk.kind == TOKEN_CHUNK:
+        if chunk.is_chunk:
             if self._drops and self._waiting:
                 return
-            message_id = (chunk.payload or {})["message_id"]
+            message_id, _ = chunk.whole
             # Some of it is told again where somebody else has come.
             if not (untold := chunk.behind(self._told.get(message_id, 0))):
                 return
@@ -246,7 +282,11 @@ def reset_event(run_id: str, cause: str) -> Event:
 
 
 def _weight(event: Event) -> int:
-    return CHUNK_WEIGHT + len((event.payload or {})["text"]) if event.kind == TOKEN_CHUNK else 0
+    return CHUNK_WEIGHT + event.length if event.is_chunk else 0
+
+
+def _kept_weight(event: Event) -> int:
+    return _weight(event) if event.kind == TOKEN_CHUNK else 0
 
 
 class Wanted(NamedTuple):
@@ -305,6 +345,8 @@ class EventStream:
         """Hands a chunk of a run that is executed here, by the claim of that epoch, to all who ask for it."""
         if chunk.run_id in self._executing:
             messages = self._under_way.get(chunk.run_id)
+            if messages is not None and messages.epoch > epoch:
+                return  # of a claim that was lost
             if messages is None or messages.epoch != epoch:
                 messages = self._under_way[chunk.run_id] = MessagesUnderWay(epoch)
             messages.take(chunk)

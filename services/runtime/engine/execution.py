@@ -47,7 +47,7 @@ from services.runtime.agents.policies import UnknownLimitTypeError
 from services.runtime.agents.screening import may_be_asked_again
 from services.runtime.calls.prices import Prices
 from services.runtime.calls.recording import AnswerRecording, answer_of_person, answer_of_thread, recording_into
-from services.runtime.calls.token_chunks import TokenChunks, speaking_to
+from services.runtime.calls.token_chunks import CUSTOM_WRITES, TokenChunks, speaking_to
 from services.runtime.engine.carrier import Carrier
 from services.runtime.engine.claim import Claim, StepWritten
 from services.runtime.engine.effect_journal import EffectJournal
@@ -506,13 +506,14 @@ class Execution:
         )
         unrecorded = self.session.unrecorded if self.session else None
         await self._keep_ended_tasks()
-        paused = await self.shared.store.await_input(self.run, asked, unrecorded)
+        written = {CUSTOM_WRITES: self.session.written} if self.session and self.session.written else {}
+        paused = await self.shared.store.await_input(self.run, asked, unrecorded, written)
         if paused.state.ended:
             self._publish(paused, RUN_ENDED, None)
             return
         if asked.escalated_from:
             QUESTIONS_ESCALATED.labels(self.run.agent).inc()
-        payload = {"state": paused.state, "input_request": {"input_request_id": asked.input_request_id}}
+        payload = {"state": paused.state, "input_request": {"input_request_id": asked.input_request_id}, **written}
         self._publish(paused, STATE_CHANGED, payload)
 
     async def _keep_ended_tasks(self) -> None:

@@ -267,11 +267,16 @@ class RunStore:
         return await self._claimed("end_run", parameters)
 
     async def await_input(
-        self, run: RunRecord, asked: InputRequest, attempts: Sequence[CallRecord] | None = None
+        self,
+        run: RunRecord,
+        asked: InputRequest,
+        attempts: Sequence[CallRecord] | None = None,
+        event: Mapping[str, Any] | None = None,
     ) -> RunRecord:
         """Pauses a claimed run with a question, or ends it if it is to be cancelled. Raises ClaimLost.
 
-        `attempts` are calls that no step has taken over; None is those that the run's row has already.
+        `attempts` are calls that no step has taken over; None is those that the run's row has already. `event` is what
+        the event says besides.
         """
         parameters = {
             "run_id": run.run_id,
@@ -279,6 +284,7 @@ class RunStore:
             "claim_id": run.claim_id,
             "input_request": orjson.dumps(asked.to_data()).decode(),
             "attempts": None if attempts is None else orjson.dumps(attempts).decode(),
+            "event": orjson.dumps(event or {}).decode(),
         }
         return await self._claimed("await_input", parameters)
 

@@ -36,6 +36,7 @@ from services.runtime.calls.recording import current_recording
 from services.runtime.errors import ClaimLost, DatabaseAway, NodeTimedOut
 from services.runtime.hosted.cached_steps import StepCache
 from services.runtime.hosted.containment import contained
+from services.runtime.hosted.custom_writes import writing_to
 from services.runtime.hosted.facts import LONGEST_TEXT, Reads, choice_of_model, facts_of, forget, recorded
 from services.runtime.hosted.inner_graphs import anew_unless_begun
 from services.runtime.hosted.lifting.lifted import (
@@ -204,7 +205,7 @@ class _Node(Runnable[Any, Any]):
             with session.inside(visit), tracer().start_as_current_span(f"node {self._place}", attributes=attributes):
                 session.check_time()
                 with contained():
-                    result = await self._run(session, input, config, **kwargs)
+                    result = await self._run(session, visit, input, config, **kwargs)
         except ParentCommand as command:
             # A node inside has left its graph, which keeps nothing of the step.
             self._send(config, self._ended(session, task_id, visit, None), visit)
@@ -224,12 +225,15 @@ class _Node(Runnable[Any, Any]):
         self._send(config, record, visit, leaves=_leaves(result))
         return result
 
-    async def _run(self, session: HostedSession, given: Any, config: RunnableConfig, **kwargs: Any) -> Any:
+    async def _run(
+        self, session: HostedSession, visit: Visit, given: Any, config: RunnableConfig, **kwargs: Any
+    ) -> Any:
         config = await anew_unless_begun(config)
         if self._is_graph:
             return await self.inner.ainvoke(given, config, **kwargs)
         if session.replayed is not None:
             return session.replayed(NODE_SOURCE, self._place, asked_of_node(self._adapter.serde, given))
+        config = writing_to(config, functools.partial(session.write, visit), self._place)
         limit = asyncio.timeout(session.node_timeout_s)
         try:
             async with limit:
@@ -245,6 +249,8 @@ class _Node(Runnable[Any, Any]):
         calls = [*session.take_attempts(task_id), *visit.calls]
         record = step_record(self._place, elapsed_s, calls, decision, concludes=False)
         record["task"] = task_id
+        if visit.written.parts:
+            record["written"] = visit.written.parts
         if visit.stored or visit.refreshed:
             record["stored"] = [*visit.stored, *visit.refreshed.values()]
         return session.recorded(visit, record)

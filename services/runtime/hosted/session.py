@@ -29,6 +29,7 @@ from services.runtime.calls.connections import Connections
 from services.runtime.calls.token_chunks import RERUN, StreamedMessage, token_chunks
 from services.runtime.calls.tool_client import ToolDescription
 from services.runtime.errors import DependencyAway
+from services.runtime.hosted.custom_writes import CustomWrites, Written
 from services.runtime.hosted.store_index import StoreIndex
 from services.runtime.routing.attempt import Attempt, cost_of
 from services.runtime.routing.calls import OK, cleaned
@@ -81,10 +82,17 @@ class Visit:
     refreshed: dict[tuple[str, str], ItemWrite] = field(default_factory=dict)
     away: tuple[BaseException, DependencyAway] | None = None
     has_spoken: bool = False
+    written: Written = field(default_factory=Written)
     # How many of its calls the record has.
     recorded_calls: int = 0
     # How often it has made each call that has no id of its own.
     unnamed: dict[str, int] = field(default_factory=dict)
+
+    def speaks(self) -> None:
+        """Notes that somebody may have heard of it, and of the nodes around it."""
+        visit: Visit | None = self
+        while visit is not None:
+            visit.has_spoken, visit = True, visit.parent
 
     def drop_stored(self) -> None:
         """Forgets what it has done in the store, which is of no account."""
@@ -149,6 +157,7 @@ class HostedSession:
         # In a replay of a recorded run: what its nodes returned.
         self.replayed: Callable[[str, str, str], Any] | None = None
         self.token_chunks = token_chunks()
+        self._custom_writes = CustomWrites(self.token_chunks.write if self.token_chunks else lambda _: None)
         self._row = spend
         self._spent = add_spend(spend, cost_of(self.attempts))
         self._began = time.perf_counter()
@@ -195,6 +204,17 @@ class HostedSession:
     def visit_of(self, task_id: str) -> Visit | None:
         """Returns a task that has begun."""
         return self._visits.get(task_id)
+
+    def write(self, visit: Visit, node: str, value: Any) -> None:
+        """Takes what an attempt at a task writes to its stream writer, until it ends or another one begins."""
+        if visit.record is None and self._visits.get(visit.task_id) is visit:
+            visit.speaks()
+            self._custom_writes.write(visit.written, node, value)
+
+    @property
+    def written(self) -> list[dict[str, Any]]:
+        """What tasks have written and no step has committed."""
+        return list(itertools.chain.from_iterable(visit.written.parts for visit in list(self._visits.values())))
 
     def recorded(self, visit: Visit, record: StepRecord) -> StepRecord:
         """Notes the record of a task that has ended."""
@@ -455,9 +475,8 @@ class CallbackHandler(BaseCallbackHandler):
                 return
             node = begun.visit.node if begun.visit else ""
             begun.message = chunks.message(node, (said and said.id) or str(run_id))
-            visit = begun.visit
-            while visit is not None:
-                visit.has_spoken, visit = True, visit.parent
+            if begun.visit:
+                begun.visit.speaks()
         begun.message.say(text)
 
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **kwargs: Any) -> None:

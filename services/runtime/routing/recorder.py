@@ -140,7 +140,8 @@ class ItemWrite(TypedDict):
 class StepRecord(TypedDict):
     """A node that ran: how long, what it called, and the decision it led to. Travels in the channel `steps`.
 
-    One that `concludes` leads nowhere. `task` is LangGraph's id of it, of a hosted graph; `stored`, what it keeps.
+    One that `concludes` leads nowhere. `task` is LangGraph's id of it, of a hosted graph; `stored`, what it keeps;
+    `written`, what it wrote to its stream writer, in parts of events.
     """
 
     node: str
@@ -151,6 +152,7 @@ class StepRecord(TypedDict):
     concludes: NotRequired[bool]
     task: NotRequired[str]
     stored: NotRequired[list[ItemWrite]]
+    written: NotRequired[list[dict[str, Any]]]
 
 
 @dataclass(frozen=True)

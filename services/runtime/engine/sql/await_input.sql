@@ -12,7 +12,8 @@ WITH paused AS (
 ), happened AS (
     INSERT INTO platform.run_events (run_id, sequence, kind, payload)
     SELECT run_id, event_count, CASE WHEN cancel_requested THEN 'run_ended' ELSE 'state_changed' END,
-        CASE WHEN NOT cancel_requested THEN jsonb_build_object('state', state, 'input_request', input_request) END
+        CASE WHEN NOT cancel_requested
+            THEN jsonb_build_object('state', state, 'input_request', input_request) || %(event)s::jsonb END
     FROM paused
 )
 SELECT {paused.*} FROM paused
