@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from pydantic import BaseModel
 
-from services.kit.models.mending import objects_in
-from services.kit.models.prompts import words
-from services.runtime.agents import graph_editor
-from services.runtime.agents.graph_editor.goal import GoalSpec, StepPlan, asks_for_a_change
+from services.runtime.agents.graph_editor.goal import asks_for_a_change
 
 READS = {"effect": "reads"}
 
@@ -44,11 +40,3 @@ def test_a_goal_that_asks_for_a_change(words: str) -> None:
 def test_a_goal_that_only_reads(words: str) -> None:
     assert not asks_for_a_change(READS, words)
     assert asks_for_a_change({"effect": "writes"}, words)
-
-
-@pytest.mark.parametrize(("prompt", "kind", "count"), [("parse", GoalSpec, 5), ("plan", StepPlan, 1)])
-def test_the_examples_of_prompts_are_what_is_read(prompt: str, kind: type[BaseModel], count: int) -> None:
-    found = [each for _, _, each in objects_in(words(graph_editor.__name__, prompt))]
-    read = [kind.model_validate(each) for each in found]
-    assert len(read) == count
-    assert all(set(each) <= set(kind.model_fields) for each in found)
