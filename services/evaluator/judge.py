@@ -8,10 +8,9 @@ from typing import Generic, Protocol, TypeVar
 from services.evaluator.answers import CauseAnswer, CritiqueAnswer, InvestigationAnswer
 from services.evaluator.metrics import UNREADABLE_ANSWERS
 from services.evaluator.prompt import again
-from services.kit.errors import SignalboxError
 from services.kit.models.records import UnreadableAnswer, read_text
 from services.kit.models.usage import ModelUsage
-from services.kit.models.verdict_model import Completion
+from services.kit.models.verdict_model import Completion, ModelFailure
 from services.kit.telemetry.logs import get_logger
 
 AnswerT = TypeVar("AnswerT", InvestigationAnswer, CritiqueAnswer, CauseAnswer)
@@ -51,8 +50,9 @@ class Judge:
                 completion = await self._model.complete(
                     purpose, system=instructions, user=case, max_tokens=self._max_tokens
                 )
-            except SignalboxError as error:
-                error.metadata |= self._total(completions).metadata() if completions else {}
+            except ModelFailure as failed:
+                spent = [*completions, failed.took] if failed.took else completions
+                failed.metadata |= self._total(spent).metadata() if spent else {}
                 raise
             completions.append(completion)
             try:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from services.kit.models.completions import CompletionError
+from services.kit.models.usage import Tokens, tokens_in
 from services.kit.telemetry.metrics import MODEL_DURATION, MODEL_TOKENS, exemplar
 from services.kit.telemetry.names import (
     GEN_AI_CACHED_TOKENS,
@@ -28,13 +29,13 @@ class StartedCall:
         self._purpose = purpose
         self._span = span
 
-    def took(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> None:
+    def took(self, tokens: Tokens) -> None:
         """Counts the tokens that the answer says it took, and those of its input that the provider had in a cache."""
-        self._span.set_attribute(GEN_AI_CACHED_TOKENS, cached_tokens)
-        self._span.set_attribute(GEN_AI_INPUT_TOKENS, input_tokens)
-        self._span.set_attribute(GEN_AI_OUTPUT_TOKENS, output_tokens)
-        MODEL_TOKENS.labels(self._purpose, "input").inc(input_tokens)
-        MODEL_TOKENS.labels(self._purpose, "output").inc(output_tokens)
+        self._span.set_attribute(GEN_AI_CACHED_TOKENS, tokens.cached)
+        self._span.set_attribute(GEN_AI_INPUT_TOKENS, tokens.input)
+        self._span.set_attribute(GEN_AI_OUTPUT_TOKENS, tokens.output)
+        MODEL_TOKENS.labels(self._purpose, "input").inc(tokens.input)
+        MODEL_TOKENS.labels(self._purpose, "output").inc(tokens.output)
 
 
 @contextmanager
@@ -54,10 +55,13 @@ def model_call(operation: str, purpose: str, model: str) -> Iterator[StartedCall
         record_exception=False,
         set_status_on_exception=False,
     ) as span:
+        started = StartedCall(purpose, span)
         try:
-            yield StartedCall(purpose, span)
+            yield started
             outcome = "ok"
         except Exception as error:
+            if isinstance(error, CompletionError) and error.took:
+                started.took(tokens_in(error.took))
             kind = error.kind if isinstance(error, CompletionError) else type(error).__name__
             span.set_status(Status(StatusCode.ERROR, kind))
             raise

@@ -29,6 +29,7 @@ from tenacity import (
 from services.kit.models.provider_words import provider_words
 from services.kit.models.span import describe_request, describe_response
 from services.kit.models.streamed import (
+    ESTIMATED,
     EVENT_STREAM,
     STREAMED,
     Hearer,
@@ -59,7 +60,8 @@ MOST_TOKENS = 10**9
 MOST_CHUNK_BYTES = 100
 # How an endpoint says that it does not take a request.
 _NOT_TAKEN = frozenset({"http_400", "http_404", "http_405", "http_406", "http_415", "http_422", "http_501"})
-_COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
+# What answers call their counts, and what those of other APIs do that some gateways hand on.
+_COUNTS = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens", "total_tokens": "total_tokens"}
 _DETAILS = "prompt_tokens_details"
 _NOTHING = "Your last answer was empty. Answer again, in words or by calling a tool."
 NOT_THE_APIS_FORM = "not_the_apis_form"
@@ -76,13 +78,14 @@ _NOT_SENT = frozenset({"extra_headers", "extra_query", "extra_body", "timeout"})
 class CompletionError(Exception):
     """A completion that failed: `kind` for people and metrics, and whether the same request may succeed later.
 
-    `said` is what the endpoint says no with, in its own words.
+    `said` is what the endpoint says no with, in its own words; `took` the usage of answers of nothing before it.
     """
 
     def __init__(
         self, kind: str, message: str, *, retryable: bool, retry_after_s: float | None = None, said: str = ""
     ) -> None:
         super().__init__(message)
+        self.took: Mapping[str, Any] = {}
         self.kind = kind
         self.said = said
         self.retryable = retryable
@@ -92,36 +95,46 @@ class CompletionError(Exception):
 Asks = Callable[[list[Any]], Awaitable[dict[str, Any]]]
 
 
-async def with_nothing_told(ask: Asks, messages: list[Any], retries: int) -> dict[str, Any]:
+async def with_nothing_told(ask: Asks, messages: list[Any], retries: int, timeout_s: float) -> dict[str, Any]:
     """Returns an answer; one that says and calls nothing is asked for again, which the model is told of.
 
-    The usage is that of all tries. At last, or where the endpoint refuses what is told, the one of nothing is the
-    answer, for want of a better one. Raises CompletionError.
+    All tries are made within one timeout and the deadline of the call being served, and the usage is that of all. At
+    last, or where the endpoint refuses what is told, the one of nothing is the answer, for want of a better one. Raises
+    CompletionError.
     """
-    answer = await ask(messages)
-    for _ in range(retries):
-        if not _says_nothing(answer["choices"][0]):
-            break
-        messages = [*messages, {"role": "user", "content": _NOTHING}]
-        try:
-            earlier, answer = answer, await ask(messages)
-        except CompletionError as error:
-            # A call that nobody could read is for whoever asked to be told of.
-            if error.retryable or error.kind == TOOL_USE_FAILED:
-                raise
-            break
-        answer["usage"] = _sum_of(earlier.get("usage") or {}, answer.get("usage") or {})
-    return answer
+    earlier: dict[str, Any] = {}
+    try:
+        async with asyncio.timeout(deadline.remaining(timeout_s)):
+            answer = await ask(messages)
+            for _ in range(retries):
+                if not _says_nothing(answer["choices"][0]):
+                    break
+                earlier, messages = answer, [*messages, {"role": "user", "content": _NOTHING}]
+                try:
+                    answer = await ask(messages)
+                except CompletionError as error:
+                    # A call that nobody could read is for whoever asked to be told of.
+                    if error.retryable or error.kind == TOOL_USE_FAILED:
+                        raise
+                    break
+                answer |= _sum_of(earlier, answer)
+            return answer
+    except TimeoutError as error:
+        late = CompletionError("timeout", "the model took too long", retryable=True)
+        late.took = earlier.get("usage") or {}
+        raise late from error
+    except CompletionError as error:
+        error.took = earlier.get("usage") or {}
+        raise
 
 
-def _sum_of(usage: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what two answers took, with all details of the second."""
+def _sum_of(earlier: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what two answers took, with all details of the second, and whether that is an estimate."""
+    usage, more = earlier.get("usage") or {}, answer.get("usage") or {}
     total = {**more, **{name: (usage.get(name) or 0) + (more.get(name) or 0) for name in _COUNTS}}
-    details = [each.get(_DETAILS) or {} for each in (usage, more)]
-    if not all(isinstance(each, dict) for each in details):
-        return total  # Whoever reads the answer says what is wrong with it.
-    cached = sum(each.get("cached_tokens") or 0 for each in details)
-    return {**total, _DETAILS: {**details[1], "cached_tokens": cached}} if cached else total
+    if cached := sum((each.get(_DETAILS) or {}).get("cached_tokens") or 0 for each in (usage, more)):
+        total[_DETAILS] = {**(more.get(_DETAILS) or {}), "cached_tokens": cached}
+    return {"usage": total, **({ESTIMATED: True} if earlier.get(ESTIMATED) else {})}
 
 
 async def repeated(ask: Callable[[], Awaitable[Answer]], retries: int) -> Answer:
@@ -186,37 +199,29 @@ class Completions:
         span = trace.get_current_span()
         describe_request(span, self._endpoint.base_url)
         request = {name: value for name, value in payload.items() if name not in _NOT_SENT}
-        try:
-            async with asyncio.timeout(deadline.remaining(self._endpoint.timeout_s)):
-                answer = await with_nothing_told(
-                    lambda messages: self._asked({**request, "messages": messages}),
-                    request["messages"],
-                    self._endpoint.retries,
-                )
-        except TimeoutError as error:
-            raise CompletionError("timeout", "the model took too long", retryable=True) from error
+
+        async def ask(messages: list[Any]) -> dict[str, Any]:
+            return await self._asked({**request, "messages": messages})
+
+        answer = await with_nothing_told(ask, request["messages"], self._endpoint.retries, self._endpoint.timeout_s)
         describe_response(span, answer)
         return answer
 
     async def _asked(self, request: dict[str, Any]) -> dict[str, Any]:
         """Has the answer streamed where somebody wants to hear it, and the endpoint can do so."""
-        if hearer() is None or not self._streams:
-            return await self._answered(request)
+        streamed = hearer() is not None and self._streams
         try:
-            answer = await self._answered({**request, **STREAMED})
+            answer = await self._answered({**request, **STREAMED} if streamed else request)
         except CompletionError as error:
-            if error.kind not in _NOT_TAKEN or "stream" not in error.said.lower():
+            if not streamed or error.kind not in _NOT_TAKEN or "stream" not in error.said.lower():
                 raise
-            self._streams = False
-            return await self._answered(request)
-        self._charge_stream(request, answer)
-        return answer
-
-    def _charge_stream(self, request: Mapping[str, Any], answer: dict[str, Any]) -> None:
+            self._streams = streamed = False
+            answer = await self._answered(request)
         if not answer.get("usage"):
             # Nobody could keep a budget by what it says in a stream: the next is asked for as a whole.
-            self._streams = False
+            self._streams = self._streams and not streamed
             estimate_usage(request, answer)
+        return answer
 
     async def _answered(self, request: Mapping[str, Any]) -> dict[str, Any]:
         body = orjson.dumps(request)
@@ -352,22 +357,31 @@ def _says_nothing(choice: Mapping[str, Any]) -> bool:
 
 
 def _count_whole_tokens(answer: dict[str, Any]) -> None:
-    """Makes the tokens that an answer says it took whole numbers. Raises CompletionError where they are none."""
-    usage = answer.get("usage") or {}
+    """Leaves of what an answer says that it took whole numbers; nothing, where some are none, or there are none."""
+    # By it LangChain names the cached tokens otherwise, which for us are those all the same.
+    answer.pop("service_tier", None)
+    usage = answer.pop("usage", None)
     if not isinstance(usage, dict):
-        raise CompletionError(
-            NOT_THE_APIS_FORM, "the model's answer has a usage that is not an object", retryable=False
-        )
-    for name in _COUNTS:
-        count = usage.get(name)
-        if isinstance(count, str) and count.isdecimal() and len(count) < len(str(MOST_TOKENS)):
-            count = int(count)
-        if count is None:
-            continue
-        if isinstance(count, bool) or not isinstance(count, int | float) or not 0 <= count <= MOST_TOKENS or count % 1:
-            said = f"the model's answer says {name} are {count!r}"[:200]
-            raise CompletionError(NOT_THE_APIS_FORM, said, retryable=False)
-        usage[name] = int(count)
+        return
+    said = {name: usage.get(name, usage.get(other)) for name, other in _COUNTS.items()}
+    counted = {name: 0 if each is None else _count_of(each) for name, each in said.items()}
+    prompt, completion = counted["prompt_tokens"], counted["completion_tokens"]
+    if prompt is None or completion is None or not prompt + completion:
+        return
+    details = usage.get(_DETAILS)
+    cached = _count_of(details.get("cached_tokens")) if isinstance(details, dict) else None
+    answer["usage"] = {**counted, "total_tokens": prompt + completion}
+    if cached:
+        answer["usage"][_DETAILS] = {"cached_tokens": min(cached, prompt)}
+
+
+def _count_of(said: Any) -> int | None:
+    """Returns a number of tokens, however it is written; None for what is none."""
+    if isinstance(said, str) and said.isdecimal() and len(said) < len(str(MOST_TOKENS)):
+        return int(said)
+    if isinstance(said, bool) or not isinstance(said, int | float) or not 0 <= said <= MOST_TOKENS or said % 1:
+        return None
+    return int(said)
 
 
 def _parse(content: bytes) -> object:

@@ -16,7 +16,6 @@ from services.kit.models.completions import TOOL_USE_FAILED, CompletionError, re
 from services.kit.models.parameters import OneModel
 from services.kit.models.provider_words import provider_words
 from services.kit.models.streamed import Hearer, estimate_usage, hearer
-from services.kit.wire import deadline
 
 # 424 is what Bedrock says where the model itself failed.
 _PASSING: Final = frozenset({408, 409, 424, 429, *range(500, 600)})
@@ -69,20 +68,17 @@ class ProviderModel:
 
     async def create(self, payload: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the answer in the form of chat completions. Raises CompletionError."""
-        try:
-            async with asyncio.timeout(deadline.remaining(self._timeout_s)):
+
+        async def ask(messages: list[Any]) -> dict[str, Any]:
+            try:
                 model = await self._with_tools(payload)
+                return await self._answered(model, messages if payload.get("tools") else without_calls(messages))
+            except CompletionError:
+                raise
+            except Exception as error:
+                raise _failure(error, is_asked=False) from error
 
-                async def ask(messages: list[Any]) -> dict[str, Any]:
-                    return await self._answered(model, messages if payload.get("tools") else without_calls(messages))
-
-                return await with_nothing_told(ask, list(payload["messages"]), self._retries)
-        except TimeoutError as error:
-            raise CompletionError("timeout", "the model took too long", retryable=True) from error
-        except CompletionError:
-            raise
-        except Exception as error:
-            raise _failure(error, is_asked=False) from error
+        return await with_nothing_told(ask, list(payload["messages"]), self._retries, self._timeout_s)
 
     async def _with_tools(self, payload: Mapping[str, Any]) -> Any:
         """Returns the class, made at the first request, with the tools that are offered."""
@@ -99,7 +95,7 @@ class ProviderModel:
 
         asked, heard = convert_to_messages(self._marked(messages)), hearer()
         made = await repeated(lambda: self._asked(model, asked, heard), self._retries)
-        if heard is not None and not made["usage"]["prompt_tokens"]:
+        if not made["usage"]["prompt_tokens"]:
             estimate_usage({"messages": messages}, made)
         return made
 

@@ -5,13 +5,12 @@ Who wants to hear an answer says so around the call (`heard_by`); nobody else's 
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final, Protocol
-
-import orjson
 
 # In an answer, that its endpoint did not say what it took: the counts are made from the texts.
 ESTIMATED: Final = "signalbox_estimated"
@@ -150,6 +149,7 @@ def _data_of(line: bytes) -> bytes:
 def estimate_usage(request: Mapping[str, Any], answer: dict[str, Any]) -> None:
     """Counts what an answer may have taken, whose endpoint does not say it."""
     message = answer["choices"][0]["message"]
-    given, made = (math.ceil(len(orjson.dumps(part)) / _CHARACTERS_A_TOKEN) for part in (request["messages"], message))
+    told = (json.dumps(part, ensure_ascii=False, default=str) for part in (request["messages"], message))
+    given, made = (math.ceil(len(each) / _CHARACTERS_A_TOKEN) for each in told)
     answer["usage"] = {"prompt_tokens": given, "completion_tokens": made, "total_tokens": given + made}
     answer[ESTIMATED] = True

@@ -4,6 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+
+class Tokens(NamedTuple):
+    """What an answer took; `cached` are those of the input that its endpoint had cached."""
+
+    input: int
+    output: int
+    cached: int
+
+
+def tokens_in(usage: Mapping[str, Any] | None) -> Tokens:
+    """Returns the tokens of a usage in the API's form."""
+    usage = usage or {}
+    cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
+    return Tokens(usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0, cached)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +15,17 @@ from services.kit.models.call import model_call
 from services.kit.models.chain import Completes
 from services.kit.models.completions import CUT_SHORT, NOT_THE_APIS_FORM, CompletionError
 from services.kit.models.offline_rules import is_by_offline_rules
+from services.kit.models.usage import Tokens, tokens_in
 from services.kit.telemetry.names import GEN_AI_CHAT
 
 
-class ModelUnavailable(SignalboxError):
+class ModelFailure(SignalboxError):
+    """No answer came of asking a model; `took` is what answers of nothing took before, None without any."""
+
+    took: Completion | None = None
+
+
+class ModelUnavailable(ModelFailure):
     """The model did not answer: no connection, no answer in time, 429, 5xx. Its metadata names the `cause`."""
 
     reason = "MODEL_UNAVAILABLE"
@@ -25,7 +33,7 @@ class ModelUnavailable(SignalboxError):
     retryable = True
 
 
-class ModelUnusable(SignalboxError):
+class ModelUnusable(ModelFailure):
     """The model's endpoint refuses us, or does not answer in the API's form. Its metadata names the `cause`."""
 
     reason = "MODEL_UNUSABLE"
@@ -58,20 +66,22 @@ class ModelClient:
 
     async def complete(self, purpose: str, *, system: str, user: str, max_tokens: int = 256) -> Completion:
         """Sends a system and a user message and returns the answer. Raises ModelUnavailable, ModelUnusable."""
+        start = time.perf_counter()
         try:
             with model_call(GEN_AI_CHAT, purpose, self._model) as call:
-                completion = await self._ask(system, user, max_tokens)
-                call.took(completion.input_tokens, completion.output_tokens, completion.cached_tokens)
+                completion = await self._ask(system, user, max_tokens, start)
+                call.took(Tokens(completion.input_tokens, completion.output_tokens, completion.cached_tokens))
                 return completion
         except CompletionError as error:
-            failed = ModelUnavailable if error.retryable else ModelUnusable
+            kind = ModelUnavailable if error.retryable else ModelUnusable
             said = f": {error.said}" if error.said and not error.retryable else ""
-            raise failed(
+            failed = kind(
                 f"the model {self._model!r} did not answer ({error.kind}){said}", metadata={"cause": error.kind}
-            ) from error
+            )
+            failed.took = _completion("", self._model, error.took, start) if error.took else None
+            raise failed from error
 
-    async def _ask(self, system: str, user: str, max_tokens: int) -> Completion:
-        start = time.perf_counter()
+    async def _ask(self, system: str, user: str, max_tokens: int, start: float) -> Completion:
         answer = await self._source.create(
             {
                 "model": self._model,
@@ -81,27 +91,26 @@ class ModelClient:
             }
         )
         try:
-            return self._read(answer, (time.perf_counter() - start) * 1000)
+            mend(answer)
+            choice = answer["choices"][0]
+            return _completion(
+                choice["message"]["content"],
+                str(answer.get("model") or self._model),
+                answer.get("usage"),
+                start,
+                whole=choice.get("finish_reason") not in CUT_SHORT,
+                offline_rules=is_by_offline_rules(answer),
+            )
         except (AttributeError, TypeError, KeyError, ValueError) as error:
             raise CompletionError(
                 NOT_THE_APIS_FORM, f"the model's answer is not of the API's form: {error}", retryable=False
             ) from error
 
-    def _read(self, answer: dict[str, Any], elapsed_ms: float) -> Completion:
-        mend(answer)
-        usage, choice = answer.get("usage") or {}, answer["choices"][0]
-        given = int(usage.get("prompt_tokens") or 0)
-        return Completion(
-            text=choice["message"]["content"],
-            model=str(answer.get("model") or self._model),
-            input_tokens=given,
-            output_tokens=int(usage.get("completion_tokens") or 0),
-            elapsed_ms=elapsed_ms,
-            cached_tokens=min(int((usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0), given),
-            whole=choice.get("finish_reason") not in CUT_SHORT,
-            offline_rules=is_by_offline_rules(answer),
-        )
-
     async def close(self) -> None:
         """Closes the connections."""
         await self._source.close()
+
+
+def _completion(text: str, model: str, usage: Mapping[str, Any] | None, start: float, **about: bool) -> Completion:
+    given, made, cached = tokens_in(usage)
+    return Completion(text, model, given, made, (time.perf_counter() - start) * 1000, cached, **about)

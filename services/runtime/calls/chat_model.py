@@ -15,6 +15,7 @@ from services.kit.models.chain import ASKED, Completes
 from services.kit.models.completions import CUT_SHORT, TOOL_USE_FAILED, CompletionError
 from services.kit.models.offline_rules import is_by_offline_rules
 from services.kit.models.streamed import ESTIMATED, Hearer, heard_by
+from services.kit.models.usage import Tokens, tokens_in
 from services.kit.telemetry.names import GEN_AI_CHAT
 from services.runtime.calls.breaker import Breaker
 from services.runtime.errors import DependencyAway, ModelFailed, ModelRefused
@@ -64,7 +65,7 @@ class RecordedCall:
         )
         if cached:
             self._record["cached_tokens"] = cached
-        self._call.took(self._record["input_tokens"], self._record["output_tokens"], cached)
+        self._call.took(Tokens(self._record["input_tokens"], self._record["output_tokens"], cached))
 
 
 @contextmanager
@@ -74,6 +75,7 @@ def _recorded(purpose: str, model: str, breaker: Breaker) -> Iterator[RecordedCa
             with model_call(GEN_AI_CHAT, purpose, model) as call:
                 yield RecordedCall(record, call)
         except CompletionError as error:
+            record["input_tokens"], record["output_tokens"], _ = tokens_in(error.took)
             raise failure_of(error, model) from error
 
 

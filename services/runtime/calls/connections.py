@@ -12,6 +12,7 @@ import grpc
 
 from services.kit.models.chain import Completes, ModelChain
 from services.kit.models.completions import CompletionError
+from services.kit.models.usage import tokens_in
 from services.kit.wire.client import connect
 from services.kit.wire.needs import looked_for
 from services.runtime.calls.chat_model import ChatModel
@@ -83,14 +84,15 @@ class Connections:
 
 def _note_failed(model: str, error: CompletionError, elapsed_s: float) -> None:
     """Notes the call of a model in whose place another is asked."""
+    took = tokens_in(error.took)
     note(
         CallRecord(
             kind=MODEL,
             name=model,
             outcome=error.kind,
             elapsed_ms=round(elapsed_s * 1000, 3),
-            input_tokens=0,
-            output_tokens=0,
+            input_tokens=took.input,
+            output_tokens=took.output,
             service=MODEL,
             ended_at=round(time.time(), 6),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 import pytest
@@ -16,28 +17,29 @@ from prometheus_client import REGISTRY
 
 from services.kit.errors import SignalboxError
 from services.kit.models.completions import Completions, Endpoint
-from services.kit.models.verdict_model import ModelClient
+from services.kit.models.verdict_model import ModelClient, ModelFailure
 from services.runtime.calls.chat_model import ChatModel
+from services.runtime.routing.calls import collecting
 from tests.fixtures.scripted_model import ScriptedModel
 from tests.fixtures.scripted_replies import Reply
 
 MODEL, PURPOSE = "m", "a_purpose_of_tests"
 SECRET = "what only the endpoint knows"
-Ask = Callable[[str], Awaitable[object]]
+Ask = Callable[..., Awaitable[object]]
 
 
-async def by_a_service(base_url: str) -> object:
+async def by_a_service(base_url: str, retries: int = 0) -> object:
     """Asks as guard and evaluator do."""
-    client = ModelClient(Completions(Endpoint(base_url, "", 30, 0)), MODEL)
+    client = ModelClient(Completions(Endpoint(base_url, "", 30, retries)), MODEL)
     try:
         return await client.complete(PURPOSE, system="s", user="u")
     finally:
         await client.close()
 
 
-async def by_a_node(base_url: str) -> object:
+async def by_a_node(base_url: str, retries: int = 0) -> object:
     """Asks as nodes do."""
-    completions = Completions(Endpoint(base_url, "", 30, 0))
+    completions = Completions(Endpoint(base_url, "", 30, retries))
     try:
         return await ChatModel(completions, MODEL).ask(PURPOSE, [HumanMessage("u")])
     finally:
@@ -135,3 +137,24 @@ async def test_a_failure_is_named_by_its_kind_alone(
     assert (span.status.status_code, span.status.description) == (StatusCode.ERROR, f"http_{status}")
     assert not span.events
     assert {name: after[name] - before[name] for name in after} == {"ok": 0, "error": 1, "input": 0, "output": 0}
+
+
+@ASKS
+async def test_what_an_answer_of_nothing_took_is_charged_though_an_outage_follows(
+    model: ScriptedModel, spans: InMemorySpanExporter, ask: Ask
+) -> None:
+    usage = {"prompt_tokens": 40, "completion_tokens": 3, "total_tokens": 43}
+    nothing = Reply.raw(json.dumps({"choices": [{"message": {"content": None}}], "usage": usage}))
+    model.script(MODEL, [nothing, Reply.http_error(503), Reply.http_error(503)])
+    before = figures()
+    with collecting() as calls, pytest.raises(SignalboxError) as caught:
+        await ask(model.base_url, retries=1)
+    after = figures()
+    assert {name: after[name] - before[name] for name in after} == {"ok": 0, "error": 1, "input": 40, "output": 3}
+    assert dict(only(spans).attributes or {})["gen_ai.usage.input_tokens"] == 40
+    if isinstance(caught.value, ModelFailure):
+        took = caught.value.took
+        charged = [(took.input_tokens, took.output_tokens)] if took else []
+    else:
+        charged = [(call["input_tokens"], call["output_tokens"]) for call in calls]
+    assert charged == [(40, 3)]

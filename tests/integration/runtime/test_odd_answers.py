@@ -241,7 +241,6 @@ NO_CALL: dict[str, Reply] = {
     "a call that its endpoint could not read": Reply.raw(
         json.dumps({"error": {"message": "Failed to call a function.", "code": "tool_use_failed"}}), status=400
     ),
-    "no usage": Reply.raw(json.dumps({"choices": [{"message": {"content": "x"}}], "usage": {"prompt_tokens": -1}})),
 }
 # Who is asked first, and what it then does, of each agent.
 STEPS: dict[str, tuple[str, Reply]] = {
