@@ -259,11 +259,11 @@ class RunRoutes:
         if body.resumes:
             if key:
                 raise Invalid("Idempotency-Key: an answer takes none, since a repeat would answer the next question")
-            return await self._resumed(caller, asking, body, assistant)
+            return await self._resumed(caller, asking, body, assistant, listens=listens)
         # As in LangGraph, who says something else than an answer does not answer.
         left = asking if body.multitask_strategy is None else None
         if body.goes_on(assistant) and (fork := await self._fork(caller, runs, body, assistant, thread_id)):
-            fork.request_id = key
+            fork.request_id, fork.token_chunks = key, listens
             return Started(await forked(caller, fork, left), assistant)
         create = runs_pb2.CreateRunRequest(
             input=body.run_input(assistant, thread_id),
@@ -280,13 +280,14 @@ class RunRoutes:
         return Started(run, assistant)
 
     async def _resumed(
-        self, caller: Caller, asking: runs_pb2.Run | None, body: RunBody, assistant: Assistant
+        self, caller: Caller, asking: runs_pb2.Run | None, body: RunBody, assistant: Assistant, *, listens: bool
     ) -> Started:
         if asking is None or body.command is None:
             raise Conflict("command.resume: no run of the thread asks anything", reason="NOTHING_ASKED")
         if asking.agent != assistant.name:
             raise Conflict(f"command.resume: what asks is a run of {asking.agent}", reason="NOTHING_ASKED")
         answer = answer_of(asking, body.command.resume)
+        answer.token_chunks = listens
         position = Position()
         try:
             state = await caller.call(

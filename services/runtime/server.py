@@ -273,7 +273,7 @@ async def build(settings: RuntimeSettings, stack: AsyncExitStack) -> Service:
         callers,
         ThreadStore(pools.calls, shared.serde, store, agents),
         RunStates(pools.calls, shared.serde, store, agents),
-        engine.tell_of_work,
+        engine.tell_of_fork,
     )
     questions = QuestionServicer(callers, engine, shared.questions)
     listing = AgentServicer(callers, directory)

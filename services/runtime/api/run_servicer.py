@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -94,7 +95,7 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
         caller = acting.caller
         acting.check(caller.subject, request.labels)
         # Shown as it may be by now: a repeat of a request finds the run that it made.
-        run, _ = await self._engine.create(await self._new_run(request, caller), chunks=request.token_chunks)
+        run, _ = await self._engine.create(await self._new_run(request, caller))
         acting.check(run.caller.subject, run.labels)
         return runs_pb2.CreateRunResponse(run=run_proto(shown_to(caller, run)))
 
@@ -104,7 +105,9 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
         """Creates a run and streams its events from the first."""
         caller = self._callers.caller(context)
         chunks = request.token_chunks
-        run, is_new = await self._engine.create(await self._new_run(request.create, caller), chunks=chunks)
+        run, is_new = await self._engine.create(
+            replace(await self._new_run(request.create, caller), chunks_asked=chunks)
+        )
         async for event in self._events(run, caller, after=0, fresh=is_new, chunks=chunks):
             yield runs_pb2.ExecuteRunResponse(event=event)
 
@@ -173,7 +176,7 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
         await self._store.get(request.run_id, caller)
         given = Answer(request.run_id, request.input_request_id, request.answer, answers=answers_of(request))
         try:
-            await self._engine.answer(caller, given)
+            await self._engine.answer(caller, given, chunks=request.token_chunks)
         except QuestionNotFound as error:
             # The run is the caller's to see; so it is only this question that it does not ask.
             raise StaleAnswer("the run does not ask this question", metadata={"run_id": request.run_id}) from error
@@ -294,6 +297,7 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
             title=agent.title_of(request.input),
             recorded=request.record or self._records_all,
             waiting_for=agent.waiting_for,
+            chunks_asked=request.token_chunks,
         )
 
 

@@ -30,9 +30,9 @@ class ThreadServicer(threads_pb2_grpc.ThreadServiceServicer):
     """Serves threads."""
 
     def __init__(
-        self, callers: Callers, threads: ThreadStore, states: RunStates, tell_of_work: Callable[[str], Awaitable[None]]
+        self, callers: Callers, threads: ThreadStore, states: RunStates, tell_of_fork: Callable[..., Awaitable[None]]
     ) -> None:
-        self._tell_of_work = tell_of_work
+        self._tell_of_fork = tell_of_fork
         self._callers = callers
         self._states = states
         self._threads = threads
@@ -97,7 +97,7 @@ class ThreadServicer(threads_pb2_grpc.ThreadServiceServicer):
         )
         thread, run = await self._threads.fork(self._callers.caller(context), fork)
         if run:
-            await self._tell_of_work(run.agent)
+            await self._tell_of_fork(run)
         return threads_pb2.ForkThreadResponse(thread=_thread(thread), run=run_proto(run) if run else None)
 
     async def GetRunState(
@@ -132,9 +132,10 @@ class ThreadServicer(threads_pb2_grpc.ThreadServiceServicer):
             request.in_thread,
             plain(request.input) if request.HasField("input") else None,
             request.only_state,
+            request.token_chunks,
         )
         run = await self._states.fork(caller, fork)
-        await self._tell_of_work(run.agent)
+        await self._tell_of_fork(run, chunks=request.token_chunks)
         return threads_pb2.ForkRunResponse(run=run_proto(run))
 
     async def DeleteThread(

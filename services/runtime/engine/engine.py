@@ -102,8 +102,8 @@ class Engine:
             await attempt("add_tokens", self._upkeep.add_tokens(self._shared.tokens_spent))
             await attempt("leave", self._upkeep.leave())
 
-    async def create(self, new: NewRun, *, chunks: bool = False) -> tuple[RunRecord, bool]:
-        """Creates a run and starts it here when there is room; `chunks`: to be watched with its chunks at once.
+    async def create(self, new: NewRun) -> tuple[RunRecord, bool]:
+        """Creates a run and starts it here when there is room.
 
         Raises what `RunStore.create` does, Draining, and Overloaded for what is not the repeat of a known request.
         """
@@ -115,18 +115,18 @@ class Engine:
             if not await self._shared.store.is_known(new):
                 raise
         # Shielded: the caller may go away between the claim and its answer, and the run would have nobody.
-        return await asyncio.shield(asyncio.create_task(self._create(new, chunks)))
+        return await asyncio.shield(asyncio.create_task(self._create(new)))
 
-    async def _create(self, new: NewRun, chunks: bool) -> tuple[RunRecord, bool]:
+    async def _create(self, new: NewRun) -> tuple[RunRecord, bool]:
         is_here = self._shared.carrier.is_here(new.agent)
         claim = is_here and self._room() > 0 and not self._behind
         with self._claiming(int(claim)) as claim_id:
             run, is_new = await self._shared.store.create(new, claim=claim, claim_id=claim_id)
+            if is_new and new.chunks_asked:
+                self._shared.events.asked_presently(run.run_id)
             if is_new and run.state is RunState.RUNNING:
                 RUNS_STARTED.labels(run.agent, "created").inc()
                 self._upkeep.had_turn(run.caller.subject)
-                if chunks:
-                    self._shared.events.asked_presently(run.run_id)
                 self._start(run)
             elif is_here:
                 self._behind = True
@@ -166,10 +166,22 @@ class Engine:
         """Returns a run with what it brought, also where it was cancelled or failed before it said so."""
         return await self._broken_off.with_output(run)
 
-    async def answer(self, caller: Caller, given: Answer) -> None:
-        """Answers a paused run's question. Raises what `Questions.answer` does."""
+    async def answer(self, caller: Caller, given: Answer, *, chunks: bool = False) -> None:
+        """Answers a paused run's question; `chunks`: of a run that is watched with its chunks at once.
+
+        Raises what `Questions.answer` does.
+        """
+        if chunks:
+            await self._shared.store.ask_chunks(given.run_id)
+            self._shared.events.asked_presently(given.run_id)
         agent = await self._shared.questions.answer(caller, given)
         await self.tell_of_work(agent)
+
+    async def tell_of_fork(self, run: RunRecord, *, chunks: bool = False) -> None:
+        """Has whichever replicas have its agent look for a run that was made of another; `chunks` as in `answer`."""
+        if chunks:
+            self._shared.events.asked_presently(run.run_id)
+        await self.tell_of_work(run.agent)
 
     async def tell_of_work(self, agent: str) -> None:
         """Has whichever replicas have an agent look for pending runs of it."""

@@ -34,6 +34,8 @@ QUEUE_LENGTH = 1000
 # Characters in chunks that a watcher has not taken yet; a chunk takes some besides its own.
 MOST_WAITING = 64_000
 CHUNK_WEIGHT = 100
+# Whoever is about to watch a run has begun by then, or is not going to.
+PRESENTLY_S = 10.0
 # Characters of messages under way that are kept of a run, weighed alike.
 MOST_UNDER_WAY = 32_000
 # Of what comes in parts, by the kind of its events: what it is known by, and what each part has of it.
@@ -313,14 +315,23 @@ class EventStream:
         # The former with the number of the last who asked.
         self._asked_elsewhere: dict[str, int] = {}
         self.asks = 0
-        self._asked_presently: set[str] = set()
+        self._asked_presently: dict[str, asyncio.TimerHandle] = {}
         # Of runs that are executed here.
         self._under_way: dict[str, MessagesUnderWay] = {}
         self.on_chunk: Callable[[int, Event], None] = lambda _epoch, _chunk: None
 
     def asked_presently(self, run_id: str) -> None:
-        """Notes that who has created a run here is about to watch it with its chunks."""
-        self._asked_presently.add(run_id)
+        """Notes that whoever has a run begin or go on is about to watch it with its chunks, here or elsewhere."""
+        self._watched_or_not(run_id)
+        expires = asyncio.get_running_loop().call_later(PRESENTLY_S, self._watched_or_not, run_id)
+        self._asked_presently[run_id] = expires
+        self._note(run_id)
+
+    def _watched_or_not(self, run_id: str) -> None:
+        """Notes that a run is watched now, or that nobody has come to watch it."""
+        if expires := self._asked_presently.pop(run_id, None):
+            expires.cancel()
+            self._note(run_id)
 
     def asked_elsewhere(self, run_id: str) -> None:
         """Notes that somebody at another replica asks for a run's chunks, and tells them what is being said."""
@@ -383,7 +394,6 @@ class EventStream:
         """Notes that a run is no longer executed here."""
         self._executing.discard(run_id)
         self._asked_elsewhere.pop(run_id, None)
-        self._asked_presently.discard(run_id)
         self._under_way.pop(run_id, None)
         self._hand_on(run_id)
 
@@ -401,12 +411,17 @@ class EventStream:
         """Returns the runs for which it has changed what this replica must be told of them, and what it must."""
         changes, self._changes = self._changes, set()
         self.changed.clear()
-        watchers = {run_id: () if run_id in self._executing else self._watchers.get(run_id, ()) for run_id in changes}
-        return {run_id: Wanted(bool(some), any(each.chunks for each in some)) for run_id, some in watchers.items()}
+        return {run_id: self._wanted(run_id) for run_id in changes}
+
+    def _wanted(self, run_id: str) -> Wanted:
+        if run_id in self._executing:
+            return Wanted(news=False, chunks=False)
+        watchers, presently = self._watchers.get(run_id, ()), run_id in self._asked_presently
+        return Wanted(bool(watchers) or presently, any(each.chunks for each in watchers) or presently)
 
     def all_changed(self) -> None:
         """Forgets what was said of changes: all that is watched is to be told of anew."""
-        self._changes.update(self._watchers)
+        self._changes.update(self._watchers, self._asked_presently)
         self.changed.set()
 
     def close(self) -> None:
@@ -437,7 +452,8 @@ class EventStream:
     @contextmanager
     def _watching(self, run_id: str, watcher: Watcher) -> Iterator[Watcher]:
         self._watchers[run_id].add(watcher)
-        self._asked_presently.discard(run_id)
+        if watcher.chunks:
+            self._watched_or_not(run_id)
         self._note(run_id)
         if messages := self._under_way.get(run_id):
             for chunk in messages.chunks():
@@ -492,7 +508,7 @@ class EventStream:
             raise Draining("this replica is shutting down; watch the run again at another one")
 
     def _hand_on(self, run_id: str) -> None:
-        if self.has_watchers(run_id):
+        if self.has_watchers(run_id) or run_id in self._asked_presently:
             self.look([run_id])
             self._note(run_id)
 

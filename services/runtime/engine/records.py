@@ -130,6 +130,8 @@ class NewRun:
     recorded: bool = False
     # What it waits for from the beginning, since nobody who has its agent is seen.
     waiting_for: str = ""
+    # Whoever creates it is about to watch it with its chunks.
+    chunks_asked: bool = False
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ class NewFork:
     """What a run is to go on from: a step of another, its state changed by `update` as if the node `as_node` had.
 
     With `input` it begins with that on top of the state; `in_thread` puts it into the thread of the other run. With
-    `only_state` it ends with the change.
+    `only_state` it ends with the change. `chunks_asked` as of a `NewRun`.
     """
 
     run_id: str
@@ -49,6 +49,7 @@ class NewFork:
     in_thread: bool = False
     input: Mapping[str, Any] | None = None
     only_state: bool = False
+    chunks_asked: bool = False
 
     def fits(self, made: RunRecord, of: RunRecord) -> bool:
         """Whether this is what a run has been made of, and how."""
@@ -109,6 +110,7 @@ class RunStates:
         changes = dict(fork.update) if fork.update is not None else None
         forked_from = ForkedFrom(run.run_id, source.checkpoint["id"], fork.step, changes, fork.as_node, fork.only_state)
         new = continuing(run, caller, run.thread_id if fork.in_thread else None, fork.traceparent, fork.request_id)
+        new = replace(new, chunks_asked=fork.chunks_asked)
         awaits_input = fork.input is not None
         if fork.input is not None:
             new = self._with_input(new, fork.input)

@@ -106,6 +106,7 @@ class RunStore:
             "waiting_for": new.waiting_for,
             "traceparent": new.traceparent,
             "owner": self._owner if claim_id else None,
+            "asked_by": self._owner if new.chunks_asked else None,
             "claim_id": claim_id,
             "lease_s": self._lease_s,
             "pins": self._pins.of_agent(new.agent),
@@ -190,6 +191,11 @@ class RunStore:
         Raises TooManyRunsAtOnce, TooManyRunsStarted.
         """
         return await self._insert(connection, self._parameters_of(new, claim_id=None))
+
+    async def ask_chunks(self, run_id: str) -> None:
+        """Has whoever claims a run next know that its chunks are asked for here."""
+        async with self._pools.calls.connection() as connection:
+            await connection.execute(query("ask_chunks"), {"run_id": run_id, "asked_by": self._owner})
 
     async def of_request(self, caller: Caller, request_id: str) -> RunRecord | None:
         """Returns the run that a request of a caller has created, if any."""

@@ -16,6 +16,7 @@ from services.kit.identity.caller import Caller
 from services.kit.wire.server import Registration
 from services.runtime.api.callers import Callers
 from services.runtime.api.thread_servicer import ThreadServicer
+from services.runtime.engine.records import RunRecord
 from services.runtime.engine.run_states import RunStates
 from services.runtime.engine.serde import make_serde
 from services.runtime.engine.store import RunStore
@@ -30,9 +31,9 @@ def mine() -> tuple[tuple[str, str], ...]:
     return gateway_word("27")
 
 
-async def nothing(agent: str) -> None:
-    """Tells nobody of work."""
-    del agent
+async def nothing(run: RunRecord, *, chunks: bool = False) -> None:
+    """Tells nobody of a fork."""
+    del run, chunks
 
 
 @pytest.fixture

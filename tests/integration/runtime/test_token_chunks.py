@@ -12,14 +12,19 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.types import RetryPolicy
+from langgraph.types import RetryPolicy, interrupt
 from pydantic import Field
 
 from services.runtime.engine import chunk_post
+from services.runtime.engine import events as stream_of_events
 from services.runtime.engine.chunk_post import ChunkPost
 from services.runtime.engine.events import MOST_WAITING, Event, EventStream
+from services.runtime.engine.questions import Answer
 from services.runtime.engine.records import RunRecord, RunState
+from services.runtime.engine.run_states import NewFork, RunStates
+from services.runtime.engine.serde import make_serde
 from tests.fixtures.hosted import CALLER, HostedReplica, hosted_replica, loaded, output_of
+from tests.integration.runtime.conftest import AGENTS, OwnerStore, new_run
 
 WORDS = ["There ", "are ", "four ", "lights."]
 TIMEOUT_S = 60.0
@@ -232,6 +237,84 @@ async def test_who_comes_in_the_middle_of_a_message_is_told_it_from_its_first_wo
             [(node, text)] = said(events)
             assert node == "speak"
             assert text in ("".join(WORDS), "".join(WORDS[:2]))  # the rest may come behind the end, elsewhere
+
+
+def asking_first(model: Trickle) -> Any:
+    """A graph that asks a person and then a model."""
+
+    async def speak(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [await model.ainvoke(state["messages"])]}
+
+    builder = StateGraph(MessagesState)
+    builder.add_node("ask", lambda _: {"messages": [interrupt("Go on?")]})
+    builder.add_node("speak", speak)
+    return builder.add_edge(START, "ask").add_edge("ask", "speak")
+
+
+@pytest.mark.parametrize("way", ["created", "answered", "forked"])
+@pytest.mark.parametrize("comes", ["to who had it begin", "to who executes it"])
+async def test_a_run_that_others_begin_is_heard_from_its_first_word_by_who_comes_later(
+    platform_dsn: str, way: str, comes: str
+) -> None:
+    gate = asyncio.Event()
+    model = Trickle()
+    graph = loaded("speaker", speaking(model) if way == "created" else asking_first(model))
+    async with (
+        hosted_replica(platform_dsn, graph) as here,
+        hosted_replica(platform_dsn, graph, runs=0) as asked,
+    ):
+        if way == "created":
+            model.gates.append(gate)
+            run = await asked.create("speaker", {"messages": ["Go."]}, chunks=True)
+        else:
+            asking = await here.run("speaker", {"messages": ["Go."]})
+            assert asking.input_request is not None
+            answer = Answer(asking.run_id, asking.input_request.input_request_id, "yes")
+            if way == "answered":
+                model.gates.append(gate)
+                await asked.engine.answer(CALLER, answer, chunks=True)
+                run = await asked.store.get(asking.run_id, CALLER)
+            else:
+                await here.engine.answer(CALLER, answer)
+                await here.left_off(await here.store.get(asking.run_id, CALLER))
+                model.gates.append(gate)
+                states = RunStates(asked.pools.calls, make_serde(), asked.store, asked.agents)
+                run = await states.fork(CALLER, NewFork(asking.run_id, 1, chunks_asked=True))
+                await asked.engine.tell_of_fork(run, chunks=True)
+        async with asyncio.timeout(TIMEOUT_S):
+            while model.gates:  # noqa: ASYNC110 - a model tells nobody that it speaks
+                await asyncio.sleep(0.01)
+        events = await told(here if comes == "to who executes it" else asked, run, opens=gate)
+        [(node, text)] = said(events)
+        assert node == "speak"
+        # Elsewhere the last words may come behind the end.
+        assert text in ("".join(WORDS), "".join(WORDS[:2]))
+
+
+async def test_whoever_claims_a_run_knows_that_its_chunks_are_asked_for(first: OwnerStore, second: OwnerStore) -> None:
+    asked, _ = await first.create(new_run(chunks_asked=True), claim=False)
+    other, _ = await first.create(new_run(), claim=False)
+
+    async def claimed() -> dict[str, RunRecord]:
+        return {run.run_id: run for run in await second.upkeep.claim_pending(10, AGENTS)}
+
+    runs = await claimed()
+    assert {run_id: run.chunks_asked for run_id, run in runs.items()} == {asked.run_id: True, other.run_id: False}
+    await second.release(runs[other.run_id])
+    await first.ask_chunks(other.run_id)
+    assert (await claimed())[other.run_id].chunks_asked
+
+
+async def test_who_does_not_come_is_not_waited_for(platform_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_of_events, "PRESENTLY_S", 0.2)
+    async with hosted_replica(platform_dsn, loaded("speaker", speaking(Trickle())), runs=0) as asked:
+        await asked.create("speaker", {"messages": ["Go."]}, chunks=True)
+        counts = [1]
+        async with asyncio.timeout(TIMEOUT_S), asked.pools.calls.connection() as connection:
+            while counts[-1]:
+                cursor = await connection.execute("SELECT count(*) FROM platform.watches")
+                counts += [count for (count,) in await cursor.fetchall()]
+        assert counts[1] == 1
 
 
 async def test_what_no_longer_stands_is_told_though_chunks_are_left_out(

@@ -41,7 +41,7 @@ class FakeGateway:
         self._forks = forks
         self.stubs = SimpleNamespace(
             agents=SimpleNamespace(ListAgents=lambda _: agents_pb2.ListAgentsResponse(agents=[TALK])),
-            runs=SimpleNamespace(CreateRun=self._create, CancelRun=self._cancel),
+            runs=SimpleNamespace(CreateRun=self._create, CancelRun=self._cancel, ResumeRun=self._resume),
             threads=SimpleNamespace(GetThread=self._thread, GetRunState=self._state, ForkRun=self._fork),
         )
 
@@ -69,6 +69,10 @@ class FakeGateway:
         if isinstance(self._creates, ApiError):
             raise self._creates
         return runs_pb2.CreateRunResponse(run=self._creates)
+
+    def _resume(self, request: runs_pb2.ResumeRunRequest) -> runs_pb2.ResumeRunResponse:
+        self.requests.append(request)
+        return runs_pb2.ResumeRunResponse(run=self._runs[0])
 
     def _cancel(self, request: runs_pb2.CancelRunRequest) -> runs_pb2.CancelRunResponse:
         self.asked.append(f"cancel {request.run_id}")
@@ -164,7 +168,11 @@ async def test_the_stream_of_a_queued_run_says_that_it_is_there() -> None:
 
 
 @pytest.mark.parametrize(("modes", "listens"), [(["values", "messages-tuple"], True), (["values"], False)])
-async def test_who_streams_what_models_say_is_expected_before_the_run_begins(modes: list[str], listens: bool) -> None:
-    gateway = FakeGateway(creates=a_run("new", 1))
-    await routes(gateway).stream(request({**GIVEN, "stream_mode": modes}))
+@pytest.mark.parametrize("body", [{}, {"checkpoint": {"checkpoint_id": "done:a"}}, {"command": {"resume": "yes"}}])
+async def test_who_streams_what_models_say_is_expected_before_the_run_begins(
+    body: dict[str, Any], modes: list[str], listens: bool
+) -> None:
+    runs = a_run("asking", 5, asks=True), a_run("done", 1)
+    gateway = FakeGateway(*runs, creates=a_run("new", 1))
+    await routes(gateway).stream(request({**GIVEN, **body, "stream_mode": modes}))
     assert [asked.token_chunks for asked in gateway.requests] == [listens]

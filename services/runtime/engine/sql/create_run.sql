@@ -30,6 +30,10 @@ WITH {pins.sql}, refused AS MATERIALIZED (
     SELECT run_id, 1, 'state_changed', CASE WHEN waiting_for = '' THEN '{"state": "RUNNING"}'::jsonb ELSE jsonb_build_object(
         'state', state, 'waiting_for', waiting_for, 'cause', 'NOT_SEEN', 'not_before', not_before) END, created_at
     FROM created WHERE event_count > 0
+), asked AS (
+    -- Whoever claims it is to know from the beginning that its chunks are asked for.
+    INSERT INTO platform.watches (run_id, owner, chunks)
+    SELECT run_id, %(asked_by)s, true FROM created WHERE created.owner IS NULL AND %(asked_by)s::text IS NOT NULL
 ), labelled AS (
     INSERT INTO platform.run_labels (run_id, label, subject, created_at)
     SELECT run_id, l.key || '=' || l.value, subject, created_at FROM created, jsonb_each_text(labels) AS l
