@@ -577,7 +577,7 @@ class CancelRunResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ...) -> None: ...
 
 class ResumeRunRequest(_message.Message):
-    __slots__ = ("run_id", "input_request_id", "answer", "answers")
+    __slots__ = ("run_id", "input_request_id", "answer", "answers", "token_chunks")
     class AnswersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -589,11 +589,13 @@ class ResumeRunRequest(_message.Message):
     INPUT_REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     ANSWERS_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_CHUNKS_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     input_request_id: str
     answer: str
     answers: _containers.MessageMap[str, _struct_pb2.Value]
-    def __init__(self, run_id: _Optional[str] = ..., input_request_id: _Optional[str] = ..., answer: _Optional[str] = ..., answers: _Optional[_Mapping[str, _struct_pb2.Value]] = ...) -> None: ...
+    token_chunks: bool
+    def __init__(self, run_id: _Optional[str] = ..., input_request_id: _Optional[str] = ..., answer: _Optional[str] = ..., answers: _Optional[_Mapping[str, _struct_pb2.Value]] = ..., token_chunks: _Optional[bool] = ...) -> None: ...
 
 class ResumeRunResponse(_message.Message):
     __slots__ = ("run",)

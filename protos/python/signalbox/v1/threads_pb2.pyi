@@ -172,7 +172,7 @@ class GetRunStateResponse(_message.Message):
     def __init__(self, state: _Optional[_Union[ThreadState, _Mapping]] = ..., checkpoints: _Optional[_Iterable[_Union[Checkpoint, _Mapping]]] = ...) -> None: ...
 
 class ForkRunRequest(_message.Message):
-    __slots__ = ("run_id", "step", "update", "as_node", "request_id", "in_thread", "input", "only_state")
+    __slots__ = ("run_id", "step", "update", "as_node", "request_id", "in_thread", "input", "only_state", "token_chunks")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     UPDATE_FIELD_NUMBER: _ClassVar[int]
@@ -181,6 +181,7 @@ class ForkRunRequest(_message.Message):
     IN_THREAD_FIELD_NUMBER: _ClassVar[int]
     INPUT_FIELD_NUMBER: _ClassVar[int]
     ONLY_STATE_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_CHUNKS_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     step: int
     update: _struct_pb2.Struct
@@ -189,7 +190,8 @@ class ForkRunRequest(_message.Message):
     in_thread: bool
     input: _struct_pb2.Struct
     only_state: bool
-    def __init__(self, run_id: _Optional[str] = ..., step: _Optional[int] = ..., update: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., as_node: _Optional[str] = ..., request_id: _Optional[str] = ..., in_thread: _Optional[bool] = ..., input: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., only_state: _Optional[bool] = ...) -> None: ...
+    token_chunks: bool
+    def __init__(self, run_id: _Optional[str] = ..., step: _Optional[int] = ..., update: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., as_node: _Optional[str] = ..., request_id: _Optional[str] = ..., in_thread: _Optional[bool] = ..., input: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., only_state: _Optional[bool] = ..., token_chunks: _Optional[bool] = ...) -> None: ...
 
 class ForkRunResponse(_message.Message):
     __slots__ = ("run",)
