@@ -48,6 +48,8 @@ def answer_of(run: runs_pb2.Run, resume: Any) -> runs_pb2.ResumeRunRequest:
     asked = run.input_request
     answer = runs_pb2.ResumeRunRequest(run_id=run.run_id, input_request_id=asked.input_request_id)
     if not asked.interrupts:
+        if isinstance(resume, dict) and list(resume) == [asked.input_request_id]:
+            [resume] = resume.values()
         answer.answer = resume if isinstance(resume, str) else orjson.dumps(resume).decode()
         if not 0 < len(answer.answer) <= _MOST_ANSWER_CHARACTERS:
             raise Invalid(f"command.resume: an answer has 1 to {_MOST_ANSWER_CHARACTERS} characters")

@@ -5,6 +5,7 @@ A field that the platform does not honour is refused in words, and not passed ov
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 from google.protobuf import json_format
@@ -34,8 +35,10 @@ _POLICIES: Final = {
     "interrupt": runs_pb2.ACTIVE_RUN_POLICY_CANCEL_ACTIVE,
     "rollback": runs_pb2.ACTIVE_RUN_POLICY_ROLL_BACK_ACTIVE,
 }
+# What a graph with this agent as its node (`RemoteGraph`) was resumed with, by ids of interrupts.
+_RESUMING, _RESUME_MAP = "__pregel_resuming", "__pregel_resume_map"
 # Keys of a config that clients of LangGraph set by themselves, and that say nothing that the path does not.
-_OWN_KEYS: Final = ("thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map")
+_OWN_KEYS: Final = ("thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map", _RESUMING, _RESUME_MAP)
 
 
 # Where LangGraph's graphs end.
@@ -181,6 +184,23 @@ class RunBody(Body):
         if self.command and not self.resumes and not self.ends:
             raise Invalid("command: says nothing; answer by `resume`, or leave it out")
         check_modes(self.stream_mode)
+
+    def answering(self, asked: Sequence[str]) -> RunBody:
+        """Returns it as the answer to what a thread asks, given its ids, where the graph around it was resumed.
+
+        Raises Invalid for an answer without ids: it stays in that graph.
+        """
+        if not asked or self.resumes or not self.config.configurable.get(_RESUMING):
+            return self
+        answers = self.config.configurable.get(_RESUME_MAP)
+        found = {key: answers[key] for key in asked if key in answers} if isinstance(answers, dict) else {}
+        if not found:
+            ids = ", ".join(asked)
+            raise Invalid(
+                f"input: what the thread asks is open; resume the graph that this is a node of by its id ({ids}): "
+                "Command(resume={id: answer})"
+            )
+        return self.model_copy(update={"input": None, "command": Command(resume=found)})
 
     @property
     def resumes(self) -> bool:

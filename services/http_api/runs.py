@@ -256,6 +256,7 @@ class RunRoutes:
         assistant = await find_assistant(caller, body.assistant_id)
         runs = await ThreadStates(caller, thread_id).runs() if thread_id else []
         asking = asking_of(runs)
+        body = body.answering([each["id"] for each in interrupts_of(asking.input_request)] if asking else ())
         if body.resumes:
             if key:
                 raise Invalid("Idempotency-Key: an answer takes none, since a repeat would answer the next question")

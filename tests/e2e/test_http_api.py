@@ -13,7 +13,10 @@ import httpx
 import langgraph_sdk
 import pytest
 import pytest_asyncio
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.pregel.remote import RemoteGraph
+from langgraph.types import Command
 from langgraph_sdk import get_client
 from langgraph_sdk.errors import (
     APIStatusError,
@@ -343,6 +346,33 @@ async def test_a_thread_is_changed_and_goes_on_without_input_or_is_left(client: 
 async def test_remote_graph_runs_it_as_a_graph(served: Platform) -> None:
     remote = RemoteGraph("calculator", url=url_of(served), api_key=served.token(CALLER))
     assert len((await remote.ainvoke(GIVEN))["messages"]) == 6
+
+
+class Talked(MessagesState):
+    """State of a graph that has the agent as a node."""
+
+    text: str
+
+
+async def test_a_node_of_another_graph_streams_asks_and_is_answered(served: Platform) -> None:
+    outer = StateGraph(Talked)
+    remote: Any = RemoteGraph(TALK, url=url_of(served), api_key=served.token(CALLER))
+    outer.add_node("talk", remote)
+    graph = outer.add_edge(START, "talk").add_edge("talk", END).compile(checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": str(uuid.uuid4())}}
+
+    async def told(given: Any) -> list[Any]:
+        return [part async for part in graph.astream(given, config, stream_mode="updates", subgraphs=True)]
+
+    parts = await told(turn("ask"))
+    assert any(namespace and namespace[0].startswith("talk:") for namespace, _ in parts)
+    [asked] = (await graph.aget_state(config)).interrupts
+    # LangGraph hands on what answers by id, and nothing else.
+    with pytest.raises(UnprocessableEntityError, match=asked.id):
+        await told(Command(resume="yes"))
+    await told(Command(resume={asked.id: "yes"}))
+    state = await graph.aget_state(config)
+    assert (state.next, state.values["messages"][-1].content) == ((), "You said yes.")
 
 
 async def test_an_agent_of_the_platform_is_asked_in_json(client: Sdk) -> None:

@@ -39,3 +39,19 @@ def test_what_a_fork_takes_is_its_input() -> None:
     for each in refused:
         with pytest.raises(Invalid, match="is not taken by a run that goes on from"):
             body(**each).check_fork("t")
+
+
+def test_the_answer_that_a_graph_around_it_was_resumed_with_is_one_by_id() -> None:
+    def given(**configurable: Any) -> RunBody:
+        return read_body(RunBody, {"assistant_id": "talk", "input": {}, "config": {"configurable": configurable}})
+
+    resumed = given(__pregel_resuming=True, __pregel_resume_map={"a": "yes", "of another graph": "no"})
+    answer = resumed.answering(["a", "b"])
+    assert (answer.resumes, answer.command and answer.command.resume) == (True, {"a": "yes"})
+    with pytest.raises(Invalid, match="by its id"):
+        resumed.answering(["b"])
+    with pytest.raises(Invalid, match="by its id"):
+        given(__pregel_resuming=True).answering(["a"])
+    # It runs there for the first time, or says something else.
+    assert resumed.answering([]) is resumed
+    assert not given(thread_id="t").answering(["a"]).resumes
