@@ -5,5 +5,6 @@ UNUSED = {
     "signalbox_offline_model_completions": "the offline model is for development and tests",
     "signalbox_offline_model_errors": "the offline model is for development and tests",
     "signalbox_questions_escalated": "for those who ask how people answer; the oldest open question is on the overview",
+    "signalbox_model_prompts_cut": "the log names the model with it, and `signalbox check-model` tries it",
     "signalbox_model_answers_mended": "for those who choose a model: how much of what it says has another form",
 }

@@ -74,7 +74,7 @@ def _attempts(
 ) -> list[tuple[str, Callable[[], Awaitable[str]]]]:
     attempts: list[tuple[str, Callable[[], Awaitable[str]]]] = [("answers", probe.answers)]
     if CALL_TOOLS.intersection(roles):
-        attempts.append(("tools", probe.uses_tools))
+        attempts += [("tools", probe.uses_tools), ("context", probe.holds_context)]
     if RETURN_STRUCTURED.intersection(roles):
         attempts.append(("structured output", probe.returns_structured))
     if "evaluator" in roles:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import time
 from collections.abc import Mapping
-from typing import Any
+from contextlib import suppress
+from typing import Any, Literal
 
 import aiohttp
 import jsonschema
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from services.kit.models.answers import mend, schemas_of
+from services.kit.models.chain import looks_cut
 from services.kit.models.completions import CompletionError, Completions
 from services.kit.models.parameters import ModelParameters
+from services.kit.models.provider_words import says_too_long
 from services.kit.models.records import UnreadableAnswer, read_text
+from services.kit.models.streamed import ESTIMATED
 from services.local.topology import ModelEndpoint
 
 NAMES_TIMEOUT_S = 10.0
@@ -23,6 +28,9 @@ SHOWN_NAMES = 10
 SHOWN_TEXT = 120
 ROOM_TO_REASON = 1024
 MOST_REFUSALS = 4
+# Characters, of about 8,000 tokens: twice what Ollama takes as it comes, and less than agents' longest prompts.
+LONG_PROMPT = 32_000
+_WORD = "marzipan"
 
 COUNT_TOOL = {
     "type": "function",
@@ -37,22 +45,6 @@ COUNT_TOOL = {
         },
     },
 }
-VERDICT_TOOL = {
-    "type": "function",
-    "function": {
-        "name": "submit_verdict",
-        "description": "Submits the verdict.",
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "verdict": {"type": "string", "enum": ["TRUE_POSITIVE", "FALSE_POSITIVE", "NEEDS_REVIEW"]},
-                "confidence": {"type": "number", "minimum": 0, "maximum": 1},
-                "lines": {"type": "array", "items": {"type": "integer"}, "minItems": 1},
-            },
-            "required": ["verdict", "confidence", "lines"],
-        },
-    },
-}
 
 
 class Judgement(BaseModel):
@@ -64,6 +56,28 @@ class Judgement(BaseModel):
 
 class Failed(Exception):
     """A model does not do what is needed; the message says what it did, and what to do about it."""
+
+
+class TooLong(Failed):
+    """An endpoint says that a prompt is longer than its model's context."""
+
+
+class Verdict(BaseModel):
+    """What the probe of structured output is asked for."""
+
+    verdict: Literal["TRUE_POSITIVE", "FALSE_POSITIVE", "NEEDS_REVIEW"]
+    confidence: float = Field(ge=0, le=1)
+    lines: list[int] = Field(min_length=1)
+
+
+VERDICT_TOOL = {
+    "type": "function",
+    "function": {
+        "name": "submit_verdict",
+        "description": "Submits the verdict.",
+        "parameters": Verdict.model_json_schema(),
+    },
+}
 
 
 class ModelProbe:
@@ -82,10 +96,10 @@ class ModelProbe:
         answer, usage = await self._ask([_user("Write one sentence about the sea.")])
         if not (answer.get("content") or "").strip():
             raise Failed("its answer was empty: a reasoning model may need a higher token limit")
-        tokens = usage.get("completion_tokens")
-        if not isinstance(tokens, int):
-            return f"it answers, but does not say how many tokens it used: budgets count none{settings}"
-        return f"it answers, {tokens / (time.perf_counter() - start):.0f} tokens/s{settings}"
+        tokens = usage["completion_tokens"] / (time.perf_counter() - start)
+        if usage.get(ESTIMATED):
+            return f"it answers, but does not say how many tokens it used: budgets count an estimate{settings}"
+        return f"it answers, {tokens:.0f} tokens/s{settings}"
 
     async def _find_parameters(self) -> str:
         """Leaves out what the endpoint refuses, as it says; returns the settings that do so, to copy."""
@@ -123,8 +137,40 @@ class ModelProbe:
         messages = [_user("Line 3 runs eval() on what a caller sends. Submit your verdict on that finding.")]
         choice = {"type": "function", "function": {"name": "submit_verdict"}}
         answer, _ = await self._ask(messages, tools=[VERDICT_TOOL], tool_choice=choice)
+        if answer.get("tool_calls"):
+            _tool_call(answer, VERDICT_TOOL)
+            return "it returns what a schema asks for"
+        said = answer.get("content") or ""
+        with suppress(UnreadableAnswer):
+            read_text(Verdict, said)
+            return "it passes over `tool_choice`, and returns what a schema asks for as text, which is read"
+        told = [*messages, {"role": "assistant", "content": said or "."}, _user("Call submit_verdict.")]
+        answer, _ = await self._ask(told, tools=[VERDICT_TOOL], tool_choice=choice)
         _tool_call(answer, VERDICT_TOOL)
-        return "it returns what a schema asks for"
+        return (
+            "it passes over `tool_choice`, and returns what a schema asks for once it is told to: a call more each time"
+        )
+
+    async def holds_context(self) -> str:
+        """Gives it a word, much to read, and asks for the word: whether long prompts are cut without being refused."""
+        lines = (f"Line {number}: device {number % 97} was looked at, and is well." for number in itertools.count(1))
+        much = "\n".join(itertools.islice(lines, LONG_PROMPT // 50))
+        messages = [_user(f"Remember the word {_WORD}."), {"role": "assistant", "content": "I do."},
+                    _user(much), {"role": "assistant", "content": "I have read it."},
+                    _user("Which word are you to remember? Answer with the word alone.")]  # fmt: skip
+        try:
+            answer, usage = await self._ask(messages)
+        except TooLong as error:
+            return f"it refuses a prompt of {len(much):,} characters, and is asked with less then: {error}"
+        advice = "give it a larger context (docs/models.md), or agents a smaller `context_characters`"
+        if looks_cut(messages, usage):
+            tokens = usage["prompt_tokens"]
+            raise Failed(
+                f"of a prompt of {len(much):,} characters it read {tokens:,} tokens, and did not say so: {advice}"
+            )
+        if _WORD not in str(answer.get("content") or "").lower():
+            raise Failed(f"what {len(much):,} characters before its question said is lost to it: {advice}")
+        return f"it reads a prompt of {len(much):,} characters whole"
 
     async def judges(self) -> str:
         """Asks for a JSON object and nothing else: how the evaluator is answered."""
@@ -146,8 +192,11 @@ class ModelProbe:
             answer = await self._completions.create(payload)
             mend(answer, schemas_of(tools) if (tools := options.get("tools")) else None)
             choice = answer["choices"][0]
-            message, usage = dict(choice["message"]), answer.get("usage") or {}
+            message = dict(choice["message"])
+            usage = {**answer["usage"], ESTIMATED: answer.get(ESTIMATED, False)}
         except CompletionError as error:
+            if says_too_long(str(error)):
+                raise TooLong(error.said or str(error)) from error
             raise Failed(await self._explained(error)) from error
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise Failed("its answer does not have the form of the chat completions API") from error

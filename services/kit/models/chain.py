@@ -13,14 +13,18 @@ from typing import Any, Final, Protocol, runtime_checkable
 from services.kit.models.completions import CompletionError, Completions, Endpoint
 from services.kit.models.parameters import Failure, ModelParameters, OneModel
 from services.kit.models.provider_model import ProviderModel
+from services.kit.models.usage import tokens_in
 from services.kit.telemetry.logs import get_logger
-from services.kit.telemetry.metrics import MODEL_FALLBACKS
+from services.kit.telemetry.metrics import MODEL_FALLBACKS, MODEL_PROMPTS_CUT
 
 log = get_logger()
 # Who has failed as away is not asked for this long, as long as there is another.
 REST_S: Final = 20.0
 # The key of the answer in which the name stands that was asked for.
 ASKED: Final = "signalbox_asked"
+# No tokenizer makes so few of what prompts hold; most make one of four characters.
+_MOST_CHARACTERS_A_TOKEN: Final = 10
+_LONG_PROMPT: Final = 8000
 _NINE: Final = re.compile("[A-Za-z0-9]{9}")
 
 
@@ -113,6 +117,9 @@ class _Link:
             request.get("messages") or (), breakpoint_at_system=self._parameters.prompt_cache == "breakpoint"
         )
         answer = await self.source.create(request)
+        if looks_cut(request["messages"], answer.get("usage") or {}):
+            MODEL_PROMPTS_CUT.labels(role).inc()
+            log.warning("an endpoint seems to have cut a prompt", role=role, model=self.name, took=answer["usage"])
         answer[ASKED] = self.name
         return answer
 
@@ -122,6 +129,13 @@ def failure_of(error: CompletionError) -> Failure:
     if error.retryable:
         return "away"
     return "refused" if error.said else "unusable"
+
+
+def looks_cut(messages: Sequence[Mapping[str, Any]], usage: Mapping[str, Any]) -> bool:
+    """Tells whether an answer says that it took far less than it was asked with, as where a server cuts in silence."""
+    characters = sum(len(content) for each in messages if isinstance(content := each.get("content"), str))
+    given, _, cached = tokens_in(usage)
+    return characters > _LONG_PROMPT and (given + cached) * _MOST_CHARACTERS_A_TOKEN < characters
 
 
 def told_messages(messages: Sequence[Mapping[str, Any]], *, breakpoint_at_system: bool = False) -> list[dict[str, Any]]:

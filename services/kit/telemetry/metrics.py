@@ -77,6 +77,11 @@ MODEL_FALLBACKS = Counter(
     "Times that another model was asked in the place of one that failed, by role and kind of failure.",
     ["role", "cause"],
 )
+MODEL_PROMPTS_CUT = Counter(
+    METRIC_PREFIX + "model_prompts_cut_total",
+    "Answers of endpoints that say they read far less than they were sent, as those do that cut in silence, by role.",
+    ["role"],
+)
 
 
 def model_calls_from_zero(*purposes: str) -> None:

@@ -13,6 +13,7 @@ import pytest
 from aiohttp import web
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
+from prometheus_client import REGISTRY
 
 from services.kit.models.answers import mend
 from services.kit.models.chain import ASKED, ModelChain
@@ -180,6 +181,20 @@ async def test_the_system_message_is_marked_where_a_cache_wants_that(serve: Serv
     await ask(ModelParameters(model="m", base_url=at.base_url, prompt_cache="breakpoint"))
     [part] = at.taken[0]["messages"][0]["content"]
     assert part == {"type": "text", "text": "You look.\n\nBe brief.", "cache_control": {"type": "ephemeral"}}
+
+
+@pytest.mark.parametrize(("characters", "cut"), [(100, 0), (60_000, 1)])
+async def test_a_server_that_cuts_prompts_in_silence_is_told_of(serve: Serve, characters: int, cut: int) -> None:
+    """Ollama, unless its context is set: it says how much it read."""
+
+    def counted() -> float:
+        return REGISTRY.get_sample_value("signalbox_model_prompts_cut_total", {"role": "plan"}) or 0
+
+    at, before = await serve(anything), counted()
+    chain = ModelChain("plan", ModelParameters(model="m", base_url=at.base_url), timeout_s=30, retries=0)
+    await chain.create({"messages": [{"role": "user", "content": "x" * characters}]})
+    await chain.close()
+    assert counted() - before == cut
 
 
 def failing(status: int) -> Callable[[web.Request, Body], Refusal]:

@@ -23,6 +23,8 @@ IS_QUESTION = '"kind": "question"'
 
 def able(request: ModelRequest) -> Reply:
     """A model that does everything as it should."""
+    if "Which word" in request.last_text:
+        return Reply.text("Marzipan.", usage=(10_000, 3))
     if request.tool_messages:
         return Reply.text("There are 4,711 of them.")
     if "submit_verdict" in request.tools:
@@ -73,7 +75,7 @@ async def test_able_models_pass_and_each_is_tried_in_its_roles(endpoint: Scripte
     assert (status, err) == (0, "")
     assert set(checks) == {
         (GUARD, "answers"), (GUARD, "guard verdict"),
-        (AGENT, "answers"), (AGENT, "tools"), (AGENT, "structured output"), (AGENT, "JSON"),
+        (AGENT, "answers"), (AGENT, "tools"), (AGENT, "context"), (AGENT, "structured output"), (AGENT, "JSON"),
     }  # fmt: skip
     assert "tokens/s" in str(checks[AGENT, "answers"]["said"])
 
@@ -101,6 +103,14 @@ def instead(when: Callable[[ModelRequest], bool], reply: Reply, otherwise: Respo
         (
             AGENT, instead(lambda r: "JSON object" in str(r.messages[0]), Reply.text("Yes, it is."), able),
             "JSON", "there is no JSON object in it",
+        ),
+        (
+            AGENT, instead(lambda r: "Which word" in r.last_text, Reply.text("Marzipan.", usage=(2048, 3)), able),
+            "context", "characters it read 2,048 tokens, and did not say so",
+        ),
+        (
+            AGENT, instead(lambda r: "Which word" in r.last_text, Reply.text("Device?", usage=(10_000, 3)), able),
+            "context", "is lost to it",
         ),
         (GUARD, lambda _: Reply.text("ALLOW"), "guard verdict", "let a question through"),
         (GUARD, lambda _: Reply.text("BLOCK"), "guard verdict", "blocked a harmless question"),
@@ -152,8 +162,32 @@ async def test_what_an_endpoint_refuses_is_left_out_and_the_settings_for_that_ar
     endpoint.respond(AGENT, reasons)
     _, checks, _ = await check(endpoint)
     assert {name: each["ok"] for (model, name), each in checks.items() if model == AGENT} == {
-        "answers": True, "tools": True, "structured output": True, "JSON": True,
+        "answers": True, "tools": True, "context": True, "structured output": True, "JSON": True,
     }  # fmt: skip
     said = str(checks[AGENT, "answers"]["said"])
     settings = json.loads(said.partition("SIGNALBOX_MODELS='")[2].removesuffix("'"))
     assert settings == {"default": {"temperature": None, "max_tokens_as": "max_completion_tokens"}}
+
+
+SUBMITTED = json.dumps({"verdict": "TRUE_POSITIVE", "confidence": 0.9, "lines": [3]})
+TOO_LONG = Reply.http_error(400, "This model's maximum context length is 4096 tokens.")
+
+
+@pytest.mark.parametrize(
+    ("when", "reply", "name", "words"),
+    [
+        (lambda r: "submit_verdict" in r.tools, Reply.text(SUBMITTED), "structured output", "as text, which is read"),
+        (lambda r: "submit_verdict" in r.tools and len(r.messages) == 1, Reply.text("It is true."),
+         "structured output", "a call more"),
+        (lambda r: "Which word" in r.last_text, TOO_LONG, "context", "is asked with less then"),
+        (lambda r: "wide" not in r.last_text, Reply.text("The sea is wide.", usage=None), "answers", "an estimate"),
+    ],
+)  # fmt: skip
+async def test_habits_that_the_platform_meets_are_said(
+    endpoint: ScriptedModel, when: Callable[[ModelRequest], bool], reply: Reply, name: str, words: str
+) -> None:
+    """Some of them are those of Ollama, which passes over `tool_choice`."""
+    endpoint.respond(AGENT, instead(when, reply, able))
+    _, checks, _ = await check(endpoint)
+    assert words in str(checks[AGENT, name]["said"])
+    assert checks[AGENT, name]["ok"]
