@@ -10,11 +10,14 @@ FindingsError
 from __future__ import annotations
 
 import codecs
+import gzip
+import zlib
 from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
 SHOWN: Final = 5
+_GZIP: Final = b"\x1f\x8b"
 _UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -59,16 +62,19 @@ MOST_BYTES = 64 * 1024 * 1024
 
 
 def read_text(path: Path) -> str:
-    """Returns a file's text, without a byte order mark; UTF-8, or UTF-16 with its mark. Raises BadFile."""
+    """Returns a file's text, without its byte order mark: UTF-8 or UTF-16, packed by gzip or not. Raises BadFile."""
     try:
         with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
+            opened = gzip.GzipFile(fileobj=file) if file.peek(2).startswith(_GZIP) else file
+            content = opened.read(MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
             raise BadFile(
                 f"{path} has more than {MOST_BYTES:,} bytes", hint="give it in parts, such as a log for each tool"
             )
         # What a Windows shell redirects into a file is UTF-16.
         return content.decode("utf-16" if content.startswith(_UTF16) else "utf-8-sig")
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise BadFile(f"{path} begins as gzip does, and is not: {error}") from error
     except OSError as error:
         raise BadFile(f"can't read {path}: {error.strerror}", hint="name a file that can be read") from error
     except UnicodeDecodeError as error:

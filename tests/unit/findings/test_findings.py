@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gzip
 import json
 import random
 from collections.abc import Iterable, Iterator
@@ -207,6 +208,8 @@ BAD_FILES: list[tuple[str, bytes, str]] = [
     ("deep", b"[" * 100_000, "not JSON"),
     ("not text", b"\xff\x00", "not UTF-8"),
     ("half a character", b"\xff\xfe\x00", "not UTF-16"),
+    ("half of what is packed", gzip.compress(b"[" * 9999)[:-20], "gzip"),
+    ("what looks packed", b"\x1f\x8b" + b"?" * 20, "gzip"),
     ("old", b'{"version": "2.0.0", "runs": []}', "2.0.0"),
     ("runs are no list", b'{"version": "2.1.0", "runs": {}}', "no list of runs"),
     ("results that are no list", b'{"version": "2.1.0", "runs": [{"results": {}}]}', "results"),
@@ -231,10 +234,11 @@ def test_bad_files(tmp_path: Path, content: bytes, said: str) -> None:
 def test_a_log_that_is_too_large_is_read_no_further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(errors, "MOST_BYTES", 100)
     log = tmp_path / "log.sarif"
-    log.write_text('{"runs": []}'.ljust(101))
-    with pytest.raises(BadFile, match="has more than 100 bytes"):
-        read_document(log)
-    log.write_text('{"runs": []}'.ljust(100))
+    for packed in (bytes, gzip.compress):
+        log.write_bytes(packed(b'{"runs": []}'.ljust(101)))
+        with pytest.raises(BadFile, match="has more than 100 bytes"):
+            read_document(log)
+    log.write_bytes(gzip.compress(b'{"runs": []}'.ljust(100)))
     assert read_document(log) == {"runs": []}
 
 
