@@ -17,11 +17,13 @@ from services.runtime.agents.code_review.code_bank import (
     BankLimits,
     Fragment,
     as_protos,
+    bank_of,
     files_of,
     fragments_of,
     is_known,
     new_code,
     shown,
+    stored,
 )
 from services.runtime.agents.code_review.code_tools import canonical
 from services.runtime.agents.code_review.draft import VERDICT, Draft, as_proto, verdict_word
@@ -101,6 +103,18 @@ def test_what_is_known_of_lines_goes_to_the_evaluator() -> None:
     for wrong in ([reading] * 2, [code_reading_pb2.CodeReading()]):
         with pytest.raises(ValueError, match="reading"):
             fragments_of({"fragments": [lines]}, COMMIT, wrong)
+
+
+def test_what_an_earlier_release_goes_on_with_has_the_fields_that_it_knows() -> None:
+    with_reading, without = fragment(1, 5), fragment(6, 9)
+    with_reading["reading"] = b"read"
+    state = stored([with_reading, without])
+    assert [set(each) for each in state["code_bank"]] == [set(without)] * 2
+    assert bank_of(state) == [with_reading, without]
+    # It adds what it reads without readings.
+    assert bank_of({**state, "code_bank": [*state["code_bank"], fragment(10, 12)]})[2] == fragment(10, 12)
+    # What was kept in the bank itself is as it was.
+    assert bank_of({"code_bank": [with_reading]}) == [with_reading]
 
 
 def test_what_an_earlier_release_read_is_read_again() -> None:

@@ -9,7 +9,7 @@ from signalbox.v1 import evaluator_pb2, sast_pb2
 
 from services.kit.outcome import Outcome
 from services.runtime.agents.agent import token_usage
-from services.runtime.agents.code_review.code_bank import Fragment, as_protos, read_spans
+from services.runtime.agents.code_review.code_bank import Fragment, LinesRead, as_protos, bank_of, read_spans
 from services.runtime.agents.code_review.code_tools import Source
 from services.runtime.agents.code_review.draft import NEEDS_REVIEW, as_proto, evidence_of, verdict_name, with_flips
 from services.runtime.routing.state import AgentState, append
@@ -24,6 +24,7 @@ class CaseState(AgentState, total=False):
     finding: bytes
     source: Source
     code_bank: Annotated[list[Fragment], append]
+    code_readings: Annotated[list[LinesRead], append]
     drafted_verdicts: Annotated[list[str], append]
     confidence_calibrated: bool
 
@@ -52,6 +53,7 @@ def begun(agent_input: sast_pb2.SastTriageInput | sast_pb2.SastInvestigationInpu
         "finding": agent_input.finding.SerializeToString(),
         "source": Source(repository=agent_input.source.repository, commit=agent_input.source.commit),
         "code_bank": [],
+        "code_readings": [],
         "drafted_verdicts": [],
     }
 
@@ -68,7 +70,7 @@ def case_to_judge(state: CaseState, draft: Mapping[str, Any]) -> CaseToJudge:
         finding=finding_of(state),
         source=sast_pb2.CodeSource(**source),
         draft=as_proto(draft, source["commit"]),
-        code_bank=as_protos(state.get("code_bank") or []),
+        code_bank=as_protos(bank_of(state)),
     )
 
 

@@ -33,6 +33,15 @@ class Fragment(TypedDict):
     reading: NotRequired[bytes]
 
 
+class LinesRead(TypedDict):
+    """The reading of a fragment's lines, as state keeps it."""
+
+    file: str
+    first_line: int
+    last_line: int
+    reading: bytes
+
+
 @dataclass(frozen=True)
 class BankLimits:
     """What a bank may hold: the evaluator takes no more fragments, and a message no more characters."""
@@ -56,6 +65,36 @@ def fragments_of(
         if not 1 <= each["first_line"] <= each["last_line"] <= each["total_lines"] or span != _lines_in(each):
             raise ValueError(f"{_lines_in(each)} lines as {each['first_line']}-{each['last_line']}")
     return fragments
+
+
+def stored(fragments: Sequence[Fragment]) -> dict[str, Any]:
+    """Returns fragments as state keeps them: readings beside the bank, of which earlier releases take every field.
+
+    A run that this release began, or went on with, fails at no replica of the last one so.
+    """
+    read = [each for each in fragments if "reading" in each]
+    return {
+        "code_bank": [{name: value for name, value in each.items() if name != "reading"} for each in fragments],
+        "code_readings": [
+            LinesRead(
+                file=each["file"], first_line=each["first_line"], last_line=each["last_line"], reading=each["reading"]
+            )
+            for each in read
+        ],
+    }
+
+
+def bank_of(state: Mapping[str, Any]) -> list[Fragment]:
+    """Returns the fragments that a state keeps, each with the reading of its lines where there is one."""
+    readings = {
+        (each["file"], each["first_line"], each["last_line"]): each["reading"]
+        for each in state.get("code_readings") or ()
+    }
+    bank = []
+    for fragment in state.get("code_bank") or ():
+        reading = readings.get((fragment["file"], fragment["first_line"], fragment["last_line"]))
+        bank.append(fragment if reading is None else Fragment({**fragment, "reading": reading}))  # type: ignore[typeddict-item]
+    return bank
 
 
 def read_spans(bank: Iterable[Fragment]) -> list[tuple[str, int, int]]:

@@ -17,7 +17,7 @@ from langgraph.types import Command
 
 from services.kit.models.prompts import prompt
 from services.runtime.agents.code_review.answers import with_own_ids
-from services.runtime.agents.code_review.code_bank import BankLimits, files_of, new_code, shown
+from services.runtime.agents.code_review.code_bank import BankLimits, bank_of, files_of, new_code, shown, stored
 from services.runtime.agents.code_review.code_tools import CodeTools, own_arguments
 from services.runtime.agents.code_review.finding import described
 from services.runtime.agents.context_budget import once_tighter, records_within
@@ -94,7 +94,7 @@ class StatelessPrompt(AgentMiddleware[ResearchState, ResearchTask]):
 
     def _messages(self, request: Request, task: ResearchTask, made: int, characters: int) -> list[AnyMessage]:
         gathered: Any = request.state
-        bank = [*task.code_bank, *new_code(task.code_bank, gathered.get("code_bank") or (), self._limits)]
+        bank = [*task.code_bank, *new_code(task.code_bank, bank_of(gathered), self._limits)]
         history = [*task.tool_call_history, *(gathered.get("tool_call_history") or ())]
         # What changes least comes first, so that as much as possible of a prompt is the same as in the call before.
         known = {
@@ -136,12 +136,12 @@ class CodeGathering(AgentMiddleware[ResearchState, ResearchTask]):
         task = cast(ResearchTask, request.runtime.context)
         with _kept_for_state() as calls:
             found = await self._code.call(task.node, task.source, tool, arguments, call_id)
-        known = [*task.code_bank, *(request.state.get("code_bank") or ())]
+        known = [*task.code_bank, *bank_of(request.state)]
         added = new_code(known, found.fragments, self._limits)
         lines = sum(fragment["last_line"] - fragment["first_line"] + 1 for fragment in added)
         use = ToolUse(tool=tool, arguments=arguments, outcome=found.error, new_lines=lines)
         files = files_of(found.fragments)
-        gathered = {"code_bank": added, "fetched_files": files, "tool_call_history": [use], "calls": calls}
+        gathered = {**stored(added), "fetched_files": files, "tool_call_history": [use], "calls": calls}
         return _update(found.text, tool, call_id, gathered)
 
 

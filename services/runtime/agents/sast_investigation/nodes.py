@@ -11,6 +11,7 @@ from signalbox_routing.table import StateUpdate
 from services.runtime.agents.code_review.analysis import analyze
 from services.runtime.agents.code_review.calibration import Calibration
 from services.runtime.agents.code_review.case import case_to_judge, finding_of
+from services.runtime.agents.code_review.code_bank import bank_of, stored
 from services.runtime.agents.code_review.code_tools import CodeTools
 from services.runtime.agents.code_review.draft import NEEDS_REVIEW as UNSETTLED
 from services.runtime.agents.code_review.finding import language_of
@@ -65,7 +66,7 @@ class SastInvestigationNodes:
                 model_calls=self._model_calls(state),
                 checklist=self._checklist(state),
                 feedback=_feedback(state),
-                code_bank=state.get("code_bank") or (),
+                code_bank=bank_of(state),
                 tool_call_history=state.get("tool_call_history") or (),
                 spend=state.get("spend") or NOTHING_SPENT,
                 budget=state["budget"],
@@ -73,7 +74,7 @@ class SastInvestigationNodes:
         )
         return {
             **({} if state.get("research_ended") else {"finding": finding.SerializeToString()}),
-            "code_bank": gathered.code_bank,
+            **stored(gathered.code_bank),
             "fetched_files": [file for file in gathered.fetched_files if file not in known],
             "tool_call_history": gathered.tool_call_history,
             "research_ended": gathered.ended,

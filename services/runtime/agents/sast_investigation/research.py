@@ -14,7 +14,7 @@ from langgraph.errors import GraphRecursionError
 
 from services.kit.models.prompts import data_block
 from services.kit.telemetry.logs import get_logger
-from services.runtime.agents.code_review.code_bank import BankLimits, new_code
+from services.runtime.agents.code_review.code_bank import BankLimits, bank_of, new_code
 from services.runtime.agents.code_review.code_tools import CodeTools
 from services.runtime.agents.code_review.finding import described
 from services.runtime.agents.sast_investigation.middleware import CodeGathering, ResearchLimits, StatelessPrompt
@@ -120,7 +120,7 @@ class Research:
         _check_not_in_vain(reached, elapsed_before_s or 0.0, task, out_of_time=out_of_time)
         _note_calls(reached)
         return Gathered(
-            code_bank=new_code(task.code_bank, reached.get("code_bank") or (), self._limits),
+            code_bank=new_code(task.code_bank, bank_of(reached), self._limits),
             fetched_files=list(dict.fromkeys(reached.get("fetched_files") or ())),
             tool_call_history=list(reached.get("tool_call_history") or ()),
             ended=ended or reached.get("ended") or DONE,

@@ -18,7 +18,7 @@ from services.kit.tools.names import (
     READ_FILE,
     SEARCH_CODEBASE,
 )
-from services.runtime.agents.code_review.code_bank import Fragment
+from services.runtime.agents.code_review.code_bank import Fragment, LinesRead
 from services.runtime.agents.code_review.code_tools import Source
 from services.runtime.agents.sast_investigation.state import ToolUse
 from services.runtime.routing.recorder import CallRecord
@@ -41,6 +41,7 @@ class ResearchState(AgentState[Any], total=False):
     """
 
     code_bank: Annotated[list[Fragment], append]
+    code_readings: Annotated[list[LinesRead], append]
     fetched_files: Annotated[list[str], append]
     tool_call_history: Annotated[list[ToolUse], append]
     calls: Annotated[list[CallRecord], append]

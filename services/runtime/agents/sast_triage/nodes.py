@@ -15,7 +15,7 @@ from services.runtime.agents.code_review.analysis import analyze
 from services.runtime.agents.code_review.answers import with_own_ids
 from services.runtime.agents.code_review.calibration import Calibration
 from services.runtime.agents.code_review.case import case_to_judge, finding_of
-from services.runtime.agents.code_review.code_bank import BankLimits, files_of, listing, new_code
+from services.runtime.agents.code_review.code_bank import BankLimits, bank_of, files_of, listing, new_code, stored
 from services.runtime.agents.code_review.code_tools import CodeTools, canonical, own_arguments
 from services.runtime.agents.code_review.draft import NEEDS_REVIEW as UNSETTLED
 from services.runtime.agents.code_review.draft import verdict_word
@@ -112,10 +112,10 @@ class SastTriageNodes:
         found = await self._code.call(
             context, state["source"], FETCH_CODE, requested["arguments"], requested["tool_call_id"]
         )
-        added = new_code(state.get("code_bank") or [], found.fragments, self._bank_limits)
+        added = new_code(bank_of(state), found.fragments, self._bank_limits)
         return {
             **_answered(requested, found.text, failed=bool(found.error)),
-            "code_bank": added,
+            **stored(added),
             "fetched_files": _unseen(files_of(found.fragments), state.get("fetched_files") or ()),
             "found_symbols": _unseen(found.symbols, state.get("found_symbols") or ()),
         }
