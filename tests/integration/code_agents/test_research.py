@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from services.kit.models.prompts import read_data
 from tests.fixtures.prefixes import check_prefixes
 from tests.fixtures.scripted_model import Reply
@@ -84,8 +86,14 @@ async def test_research_leaves_room_in_the_budget_for_a_verdict(bench: Bench) ->
     assert (ended.state, ended.verdict, ended.run.spend.model_calls) == ("SUCCEEDED", "TRUE_POSITIVE", 5)
 
 
-async def test_research_ends_at_its_model_call_limit_and_analysis_goes_ahead(bench: Bench) -> None:
-    bench.model.respond("research", numbered(lambda n: line_by_line(n % 10)))
+HALF_OF_A_CALL = Reply.text('<tool_call>{"name": "read_file", "arguments": {"path')
+
+
+@pytest.mark.parametrize("every", [100, 2])
+async def test_research_ends_at_its_model_call_limit_and_analysis_goes_ahead(bench: Bench, every: int) -> None:
+    """Calls that are told what was wrong with the last are calls."""
+    read = numbered(lambda n: HALF_OF_A_CALL if n % every == 1 else line_by_line(n % 10) if n else READ)
+    bench.model.respond("research", read)
     bench.model.script("analysis", [DRAFTED])
     bench.model.script("judge", [critique("approved")])
     ended = await bench.investigate()

@@ -34,7 +34,7 @@ from services.runtime.agents.sast_investigation.task import (
     ResearchTask,
 )
 from services.runtime.calls.chat_model import ChatModel
-from services.runtime.routing.calls import collecting, note
+from services.runtime.routing.calls import MODEL, collecting, note
 from services.runtime.routing.recorder import CallRecord
 
 Request = ModelRequest[ResearchTask]
@@ -167,7 +167,9 @@ def _update(text: str, tool: str, call_id: str, gathered: dict[str, Any]) -> Com
 
 
 def _calls_made(request: Request) -> int:
-    return sum(isinstance(message, AIMessage) for message in request.state["messages"])
+    """Returns how many calls of models brought what there is, those that were told what was wrong with the last too."""
+    calls: Any = request.state.get("calls") or ()
+    return sum(call["kind"] == MODEL for call in calls)
 
 
 def _trimmed(answer: AIMessage, limit: int) -> AIMessage:
