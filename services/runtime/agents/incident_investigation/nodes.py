@@ -166,7 +166,7 @@ class IncidentNodes:
             except UnreadableAnswer as error:
                 problem = str(error)
             tried += unusable(answer.text, problem, _WANTED)
-        attempts = self._policy.answer_attempts
+        attempts = f"{self._policy.answer_attempts} attempts"
         raise ModelFailed(f"the model {self._model.name!r} gave no answer that can be used in {attempts}: {problem}")
 
     async def _concluded(self, conclusion: Conclusion, incident: Incident, context: NodeContext) -> StateUpdate:
