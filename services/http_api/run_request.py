@@ -18,15 +18,14 @@ from services.http_api.errors import Invalid
 from services.http_api.json_bodies import struct_of
 from services.kit.errors import FieldViolation
 
-VALUES, UPDATES, MESSAGES, CUSTOM = "values", "updates", "messages-tuple", "custom"
-# Others tell what a graph does from inside its process. `custom` brings nothing, but chat interfaces ask for it.
-MODES: Final = (VALUES, UPDATES, MESSAGES, CUSTOM)
+VALUES, UPDATES, CUSTOM, CHECKPOINTS = "values", "updates", "custom", "checkpoints"
+# What models say, word by word, or each time with all that was said of the message before.
+MESSAGES, WHOLE_MESSAGES = "messages-tuple", "messages"
+MODES: Final = (VALUES, UPDATES, MESSAGES, WHOLE_MESSAGES, CUSTOM, CHECKPOINTS)
 _REFUSED_MODES: Final = {
-    "messages": "ask for messages-tuple, which has the same words",
     "events": "the platform tells steps and what models say, and no callbacks",
-    "debug": "ask for updates, and read the thread's history",
-    "tasks": "ask for updates",
-    "checkpoints": "read the thread's history",
+    "debug": "it is tasks and checkpoints, and tasks are not told; ask for checkpoints",
+    "tasks": "what each was given and brought is not told apart where several run in a step; ask for updates",
     "tools": "ask for updates, which has what tools gave back",
 }
 _POLICIES: Final = {

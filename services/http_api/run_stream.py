@@ -5,7 +5,8 @@ of the platform's, and up to which step's state, a reader has heard. What models
 on to who comes in the middle, as far as the platform has it; the id says how much of it a reader has heard, too.
 
 `values` is the state after each step (of the platform's own agents, the output), `updates` what a step has changed of
-it, `messages-tuple` what models say, and messages that came whole.
+it, `checkpoints` that state with its place, `messages-tuple` what models say, and messages that came whole, `messages`
+the same with all that was said before, and `custom` what nodes write to LangGraph's stream writer.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from __future__ import annotations
 import asyncio
 import re
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence, Set
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence, Set
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import orjson
 from google.protobuf.json_format import MessageToDict
 from signalbox.v1 import outcome_pb2, runs_pb2, threads_pb2
 
@@ -27,51 +29,66 @@ from services.http_api.event_stream import CutOff, Part
 from services.http_api.gateway import Caller
 from services.http_api.interrupts import INTERRUPT, interrupts_of
 from services.http_api.json_bodies import json_of
-from services.http_api.run_request import MESSAGES, UPDATES, VALUES
+from services.http_api.run_request import CHECKPOINTS, CUSTOM, MESSAGES, UPDATES, VALUES, WHOLE_MESSAGES
 from services.kit.wire.event_kinds import DECISION, NODE_COMPLETED, RUN_ENDED, STATE_CHANGED, TOKEN_CHUNK, TOKENS_RESET
 
 METADATA, ERROR, END = "metadata", "error", "end"
 CANCEL_ON_DISCONNECT: Final = "cancel_on_disconnect"
 CANCELS: Final = f"{CANCEL_ON_DISCONNECT}=true"
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 2.0
-# Messages under way that the id of an event speaks of.
+# Messages under way that the id of an event speaks of, and attempts at nodes that have written.
 MOST_UNDER_WAY: Final = 8
-_EVENT_ID: Final = re.compile(r"(\d{1,18})\.(-?\d{1,9})((?:\+[0-9a-f]{8}:\d{1,9})*)")
+MOST_ATTEMPTS: Final = 32
+_COUNTS: Final = r"[0-9a-f]{8}:\d{1,9}"
+_EVENT_ID: Final = re.compile(rf"(\d{{1,18}})\.(-?\d{{1,9}})((?:\+{_COUNTS})*)((?:~{_COUNTS})*)")
+# That something which a node wrote is left out.
+LEFT_OUT: Final = "custom/left_out"
 _BEFORE_ALL: Final = -2
 _TYPES: Final = frozenset({"human", "ai", "system", "tool", "function", "chat", "remove"})
 _START: Final = "__start__"
+_CHUNK: Final = "AIMessageChunk"
 
 
 @dataclass
 class Position:
     """How far a reader has heard: the platform's number of the last event, and the step of the last state.
 
-    `said` has the characters that were told of messages under way, by a digest of their ids, the latest last.
+    `said` has the characters that were told of messages under way, by a digest of their ids, the latest last, and
+    `written` the writes of attempts at nodes.
     """
 
     sequence: int = 0
     step: int = _BEFORE_ALL
     said: dict[str, int] = field(default_factory=dict)
+    written: dict[str, int] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
         """As the id of an event."""
         said = [f"+{digest}:{length}" for digest, length in list(self.said.items())[-MOST_UNDER_WAY:]]
-        return f"{self.sequence}.{self.step}{''.join(said)}"
-
-    def heard(self, message_id: str) -> int:
-        """Returns how many characters were told of a message under way."""
-        return self.said.get(_digest(message_id), 0)
-
-    def hears(self, message_id: str, length: int) -> None:
-        """Notes how many characters have been told of a message."""
-        digest = _digest(message_id)
-        self.said.pop(digest, None)
-        self.said[digest] = length
+        written = [f"~{digest}:{count}" for digest, count in list(self.written.items())[-MOST_ATTEMPTS:]]
+        return f"{self.sequence}.{self.step}{''.join(said + written)}"
 
 
-def _digest(message_id: str) -> str:
-    return f"{zlib.crc32(message_id.encode()):08x}"
+def _heard(counts: Mapping[str, int], name: str) -> int:
+    """Returns how much was told of a message under way, or of an attempt at a node."""
+    return counts.get(_digest(name), 0)
+
+
+def _hears(counts: dict[str, int], name: str, count: int) -> None:
+    """Notes how much has been told."""
+    digest = _digest(name)
+    counts.pop(digest, None)
+    counts[digest] = count
+
+
+def _digest(name: str) -> str:
+    return f"{zlib.crc32(name.encode()):08x}"
+
+
+def _counts(given: str, mark: str) -> dict[str, int]:
+    counts = (each.split(":") for each in given.split(mark)[1:])
+    return {digest: int(count) for digest, count in counts}
 
 
 def position_of(last_event_id: str) -> Position:
@@ -80,16 +97,20 @@ def position_of(last_event_id: str) -> Position:
         return Position()
     if not (found := _EVENT_ID.fullmatch(last_event_id)):
         raise Invalid("Last-Event-ID: is none of this server's; leave it out to hear all")
-    said = (each.split(":") for each in found[3].split("+")[1:])
-    return Position(int(found[1]), int(found[2]), {digest: int(length) for digest, length in said})
+    return Position(int(found[1]), int(found[2]), _counts(found[3], "+"), _counts(found[4], "~"))
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a stream is to tell: modes, and whether words of models in graphs inside nodes are among them."""
+    """What a stream is to tell: modes, and whether words and writes in graphs inside nodes are among them."""
 
     modes: Sequence[str]
     inside: bool = False
+
+    @property
+    def listens(self) -> bool:
+        """Whether what is told before a step ends is wanted."""
+        return not {MESSAGES, WHOLE_MESSAGES, CUSTOM}.isdisjoint(self.modes)
 
     def query(self, *, cancels: bool) -> str:
         """Returns it as a query, for who goes on with the stream elsewhere."""
@@ -100,30 +121,41 @@ class Wanted:
 
 @dataclass
 class _Said:
-    """A message that came in chunks: of which node, how much of it, and whether they still stand for it."""
+    """A message that came in chunks: of which node, how much of it, whether they still stand for it, and the last."""
 
     node: str
     length: int = 0
     stands: bool = True
+    text: str = ""
 
 
 @dataclass
 class _Told:
-    """What has been told of messages in chunks. One whose chunks stand no more is told whole when its step ends."""
+    """What has been told of messages in chunks. One whose chunks stand no more is told whole when its step ends.
+
+    Where `whole` is wanted, a message that is not known from its first word on is told then.
+    """
 
     position: Position
+    whole: bool = False
     said: dict[str, _Said] = field(default_factory=dict)
 
     def chunk(self, chunk: runs_pb2.TokenChunk) -> str:
-        """Returns what of a chunk is new; nothing of a message that has gaps, was taken back or told whole."""
+        """Returns what of a chunk is new, or the message with it; nothing of one with gaps, taken back or over."""
+        heard = _heard(self.position.said, chunk.message_id)
         if (said := self.said.get(chunk.message_id)) is None:
-            said = self.said[chunk.message_id] = _Said(chunk.node, self.position.heard(chunk.message_id))
+            said = self.said[chunk.message_id] = _Said(chunk.node, 0 if self.whole else heard)
         told = said.length
         said.length = max(told, chunk.offset + len(chunk.text))
         said.stands = said.stands and chunk.offset <= told
-        if said.stands:
-            self.position.hears(chunk.message_id, said.length)
-        return chunk.text[told - chunk.offset :] if said.stands else ""
+        if not said.stands:
+            return ""
+        new = chunk.text[told - chunk.offset :]
+        said.text += new
+        if said.length <= heard:
+            return ""
+        _hears(self.position.said, chunk.message_id, said.length)
+        return said.text if self.whole else new
 
     def ends(self, message_id: str) -> None:
         """Notes that a message is told whole: what comes of its chunks comes late."""
@@ -135,10 +167,16 @@ class _Told:
             if not node or said.node == node or said.node.startswith(f"{node}/"):
                 said.stands = False
 
-    def has(self, message_id: str) -> bool:
-        """Whether chunks have told a message."""
-        said = self.said.get(message_id)
-        return said is not None and said.stands
+    def rest(self, message: Mapping[str, Any]) -> str | None:
+        """Returns what chunks have not told of a message that came whole; None where what they told does not stand.
+
+        The last chunks may come behind it, or not at all.
+        """
+        said, content = self.said.get(message["id"]), message["content"]
+        if said is None or not said.stands:
+            return None
+        goes_on = isinstance(content, str) and content[: said.length].endswith(said.text)
+        return content[said.length :] if goes_on else ""
 
 
 class RunStream:
@@ -156,16 +194,19 @@ class RunStream:
         position: Position,
         *,
         recovery_s: float,
+        thread_id: str = "",
         after_question: str = "",
     ) -> None:
         self._caller = caller
         self._run_id = run_id
+        self._thread_id = thread_id
         self._assistant = assistant
         self._wanted = wanted
         self._position = position
         self._recovery_s = recovery_s
         self._skipping = after_question
-        self._told = _Told(position)
+        # As on LangGraph's server, the words go before the whole where both are asked for.
+        self._told = _Told(position, whole=MESSAGES not in wanted.modes)
         self._before: threads_pb2.ThreadState | None = None
         self._asked: runs_pb2.InputRequest | None = None
         self._failing_since: float | None = None
@@ -210,7 +251,7 @@ class RunStream:
     def _watch(self) -> AsyncGenerator[runs_pb2.RunEvent, None]:
         return self._caller.watch(
             runs_pb2.WatchRunRequest(
-                run_id=self._run_id, after_sequence=self._position.sequence, token_chunks=self._has(MESSAGES)
+                run_id=self._run_id, after_sequence=self._position.sequence, token_chunks=self._wanted.listens
             )
         )
 
@@ -225,6 +266,9 @@ class RunStream:
         return [*parts[:-1], *(self._part(last.event, last.data) for last in parts[-1:])]
 
     async def _of(self, event: runs_pb2.RunEvent) -> AsyncIterator[Part]:
+        for written in self._written(event):
+            if not self._skipping:
+                yield written
         if self._skipping:
             if event.state_changed.input_request.input_request_id == self._skipping:
                 self._skipping = ""
@@ -234,8 +278,9 @@ class RunStream:
                 yield part
         elif event.HasField(TOKENS_RESET):
             self._told.reset(event.tokens_reset.node)
-        elif event.HasField(TOKEN_CHUNK) and (said := self._chunk(event.token_chunk)):
-            yield said
+        elif event.HasField(TOKEN_CHUNK):
+            for said in self._chunk(event.token_chunk):
+                yield said
 
     async def _of_numbered(self, event: runs_pb2.RunEvent) -> AsyncIterator[Part]:
         kind, self._asked = event.WhichOneof("event"), None
@@ -285,7 +330,7 @@ class RunStream:
                 self._position.sequence = event.sequence  # it is all that there is to tell of the event
                 yield self._part(UPDATES, {node: None})
             return
-        if not any(map(self._has, (VALUES, UPDATES, MESSAGES))):
+        if set(self._wanted.modes) <= {CUSTOM}:
             return
         async for state in self._new_states():
             before, self._before = self._before, state
@@ -306,16 +351,18 @@ class RunStream:
         if nodes and before is not None:
             changes = changed(json_of(before.values), values)
             by = ",".join(nodes)
-            if self._has(MESSAGES):
-                found += [
-                    Part("messages", [message, self._metadata(by, state.checkpoint.step)])
-                    for message in messages_in(changes)
-                    if not self._told.has(message["id"])
-                ]
+            for message in messages_in(changes):
+                rest, metadata = self._told.rest(message), self._metadata(by, state.checkpoint.step)
+                if rest and self._has(MESSAGES):
+                    message = _words(message["id"], rest)
+                if rest != "":
+                    found += self._message(message, metadata, is_begun=rest is not None)
             if self._has(UPDATES):
                 found.append(Part(UPDATES, {by: changes or None}))
         for message in messages_in(changes):
             self._told.ends(message["id"])
+        if self._has(CHECKPOINTS):
+            found.append(Part(CHECKPOINTS, self._checkpoint(before, state)))
         if self._has(VALUES) and list(state.next_nodes) != [_START]:
             found.append(Part(VALUES, self._shown(values)))
         return found
@@ -364,26 +411,66 @@ class RunStream:
         fields = self._assistant.output_fields
         return {name: value for name, value in values.items() if not fields or name in fields}
 
-    def _chunk(self, chunk: runs_pb2.TokenChunk) -> Part | None:
+    def _written(self, event: runs_pb2.RunEvent) -> Iterator[Part]:
+        """Yields what nodes wrote and the reader has not heard; what is missing comes with the node's end."""
+        for part in event.custom_writes if self._has(CUSTOM) else ():
+            told = _heard(self._position.written, part.attempt)
+            outer = part.node.rpartition("/")[0]
+            for count, write in enumerate(part.writes[told - part.offset :] if part.offset <= told else (), told + 1):
+                _hears(self._position.written, part.attempt, count)
+                if outer and not self._wanted.inside:
+                    continue
+                if write.left_out:
+                    reason = runs_pb2.CustomWriteLeftOut.Name(write.left_out).removeprefix("CUSTOM_WRITE_LEFT_OUT_")
+                    yield self._part(LEFT_OUT, {"node": part.node, "reason": reason})
+                else:
+                    yield self._part(_of_graph(CUSTOM, outer), orjson.loads(write.json))
+
+    def _chunk(self, chunk: runs_pb2.TokenChunk) -> list[Part]:
         outer, _, inner = chunk.node.rpartition("/")
         if outer and not self._wanted.inside and self._assistant.is_hosted:
-            return None
+            return []
         if chunk.provisional:  # the words may be withdrawn, and what was sent can't be
-            return None
-        text = self._told.chunk(chunk)
-        message: dict[str, Any] = {
-            "type": "AIMessageChunk",
-            "id": chunk.message_id,
-            "content": text,
-            "name": None,
-            "additional_kwargs": {},
-            "response_metadata": {},
-            "tool_calls": [],
-            "invalid_tool_calls": [],
-            "tool_call_chunks": [],
+            return []
+        is_begun = _heard(self._position.said, chunk.message_id) > 0
+        if not (text := self._told.chunk(chunk)):
+            return []
+        message = _words(chunk.message_id, text)
+        return self._group(self._message(message, self._metadata(inner, None), outer, is_begun=is_begun))
+
+    def _message(
+        self, message: dict[str, Any], metadata: dict[str, Any], outer: str = "", *, is_begun: bool = False
+    ) -> list[Part]:
+        """Returns a message, or what is known of it so far, in the form that is asked for."""
+        if self._has(MESSAGES):
+            return [Part(_of_graph("messages", outer), [message, metadata])]
+        if not self._has(WHOLE_MESSAGES):
+            return []
+        found = [] if is_begun else [Part("messages/metadata", {message["id"]: {"metadata": metadata}})]
+        if message["type"] != _CHUNK:
+            return [*found, Part("messages/complete", [message])]
+        so_far = {name: value for name, value in message.items() if name != "tool_call_chunks"}
+        return [*found, Part("messages/partial", [{**so_far, "type": "ai"}])]
+
+    def _checkpoint(self, before: threads_pb2.ThreadState | None, state: threads_pb2.ThreadState) -> dict[str, Any]:
+        following = list(state.next_nodes)
+        source = "input" if state.checkpoint.step < 0 else "loop"
+        return {
+            "config": self._config(state),
+            "parent_config": self._config(before) if before else None,
+            "values": json_of(state.values),
+            "metadata": {"source": source, "step": state.checkpoint.step, "run_id": self._run_id},
+            "next": following,
+            # Numbered as in the thread's history.
+            "tasks": [
+                {"id": f"{number}", "name": name, "interrupts": [], "state": None}
+                for number, name in enumerate(following)
+            ],
         }
-        event = "|".join(("messages", *filter(None, outer.split("/"))))
-        return self._part(event, [message, self._metadata(inner, None)]) if text else None
+
+    def _config(self, state: threads_pb2.ThreadState) -> dict[str, Any]:
+        place = f"{self._run_id}:{state.checkpoint.checkpoint_id}"
+        return {"configurable": {"thread_id": self._thread_id, "checkpoint_ns": "", "checkpoint_id": place}}
 
     def _metadata(self, node: str, step: int | None) -> dict[str, Any]:
         return {
@@ -421,6 +508,26 @@ async def ended(caller: Caller, run_id: str) -> runs_pb2.Run:
                 pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
     except TimeoutError as error:
         raise TooLate(f"run {run_id} takes its time; it goes on by itself") from error
+
+
+def _words(message_id: str, text: str) -> dict[str, Any]:
+    """Returns words of a message as the protocol has them."""
+    return {
+        "type": _CHUNK,
+        "id": message_id,
+        "content": text,
+        "name": None,
+        "additional_kwargs": {},
+        "response_metadata": {},
+        "tool_calls": [],
+        "invalid_tool_calls": [],
+        "tool_call_chunks": [],
+    }
+
+
+def _of_graph(event: str, outer: str) -> str:
+    """Returns the name of an event, which says of which graph inside a node it is."""
+    return "|".join((event, *filter(None, outer.split("/"))))
 
 
 def _problem_part(run: runs_pb2.Run) -> list[Part]:

@@ -135,8 +135,7 @@ class RunRoutes:
         self._streams.check()
         body = read_body(RunBody, await self._bodies.read(request))
         wanted = Wanted(check_modes(body.stream_mode), body.stream_subgraphs)
-        listens = MESSAGES in wanted.modes
-        started = await self._started(caller, body, thread_id, key_of(request), listens=listens)
+        started = await self._started(caller, body, thread_id, key_of(request), listens=wanted.listens)
         path, cancels = _path(thread_id, started.run_id), body.on_disconnect == "cancel"
         location = f"{path}/stream?{wanted.query(cancels=cancels)}"
         headers = {**_found_at(thread_id, started.run_id), "location": location}
@@ -343,7 +342,7 @@ class RunRoutes:
 
     def _awaited(self, caller: Caller, started: Started, headers: dict[str, str], *, cancels: bool) -> StreamedAnswer:
         # No mode: what it brings is read in the end.
-        stream = self._followed(caller, started, Wanted((CUSTOM,)))
+        stream = self._followed(caller, started, Wanted(()))
 
         async def document() -> Any:
             try:
@@ -376,6 +375,7 @@ class RunRoutes:
             wanted,
             started.position or Position(),
             recovery_s=self._recovery_s,
+            thread_id=started.run.thread_id,
             after_question=started.answered,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,7 @@ from services.http_api import run_stream
 from services.http_api.assistants import Assistant
 from services.http_api.errors import GatewayAway, NotFound, TooLate
 from services.http_api.event_stream import CutOff, Part
-from services.http_api.run_request import MESSAGES, UPDATES, VALUES
+from services.http_api.run_request import CUSTOM, MESSAGES, UPDATES, VALUES, WHOLE_MESSAGES
 from services.http_api.run_stream import Position, RunStream, Wanted, position_of, problem_of
 
 HOSTED = Assistant(agents_pb2.Agent(name="talk", input_type=hosted_pb2.GraphInput.DESCRIPTOR.full_name))
@@ -54,7 +55,8 @@ class FakeCaller:
 def stream(caller: FakeCaller, *modes: str, of: Assistant = HOSTED, **given: Any) -> RunStream:
     position, recovery_s = given.pop("position", Position()), given.pop("recovery_s", 60.0)
     asked: Any = caller
-    return RunStream(asked, "r", of, Wanted(modes), position, recovery_s=recovery_s)
+    wanted = Wanted(modes, given.pop("inside", False))
+    return RunStream(asked, "r", of, wanted, position, recovery_s=recovery_s)
 
 
 async def told(of: RunStream) -> list[Part]:
@@ -134,6 +136,94 @@ async def test_chunks_that_come_behind_the_whole_message_are_not_told() -> None:
     states = [state(0, following=["model"]), state(1, "Hello there"), state(1, "Hello there")]
     caller = FakeCaller([begun, done, chunk("Hello "), chunk("there", 6), ended()], states=states)
     assert said(await told(stream(caller, MESSAGES))) == [WHOLE]
+
+
+async def test_the_last_words_come_with_the_message_where_their_chunks_do_not() -> None:
+    node = runs_pb2.NodeCompleted(node="model")
+    begun, done = (runs_pb2.RunEvent(sequence=number, node_completed=node) for number in (1, 2))
+    for mode, expected in ((MESSAGES, [(WORDS, "Hel"), (WORDS, "lo there")]), (WHOLE_MESSAGES, [("ai", "Hel"), WHOLE])):
+        states = [state(0, following=["model"]), state(1, "Hello there"), state(1, "Hello there")]
+        caller = FakeCaller([begun, chunk("Hel"), done, chunk("lo there", 3), ended()], states=states)
+        parts = await told(stream(caller, mode))
+        found = [part.data[0] for part in parts if part.event in ("messages", "messages/partial", "messages/complete")]
+        assert [(each["type"], each["content"]) for each in found] == expected
+
+
+async def test_messages_are_told_with_all_that_was_said_also_to_who_comes_back() -> None:
+    node = runs_pb2.NodeCompleted(node="model")
+    begun, done = (runs_pb2.RunEvent(sequence=number, node_completed=node) for number in (1, 2))
+    words = [chunk("Hello "), chunk("there", 6)]
+
+    def states() -> list[threads_pb2.ThreadState]:
+        return [state(0, following=["model"]), state(1, "Hello there"), state(1, "Hello there")]
+
+    parts = await told(stream(FakeCaller([begun, *words, *words, done, ended()], states=states()), WHOLE_MESSAGES))
+    said_ = [(part.event, part.data) for part in parts if part.event.startswith("messages/")]
+    assert [event for event, _ in said_] == ["messages/metadata", "messages/partial", "messages/partial"]
+    assert [data[0]["content"] for event, data in said_[1:]] == ["Hello ", "Hello there"]
+    heard = next(part.id for part in parts if part.event == "messages/partial")
+    caller = FakeCaller([begun, *words, done, ended()], states=states())
+    on = await told(stream(caller, WHOLE_MESSAGES, position=position_of(heard)))
+    assert [part.data[0]["content"] for part in on if part.event.startswith("messages/")] == ["Hello there"]
+    # Of what is known from its middle only, the message is told when it is there.
+    caller = FakeCaller([begun, words[1], done, ended()], states=states())
+    on = await told(stream(caller, WHOLE_MESSAGES))
+    assert [part.event for part in on if part.event.startswith("messages/")] == [
+        "messages/metadata",
+        "messages/complete",
+    ]
+
+
+def writes(
+    *values: Any, offset: int = 0, sequence: int = 0, node: str = "model", attempt: str = "a"
+) -> runs_pb2.RunEvent:
+    written = runs_pb2.CustomWrites(node=node, attempt=attempt, offset=offset)
+    written.writes.extend(
+        each if isinstance(each, runs_pb2.CustomWrite) else runs_pb2.CustomWrite(json=json.dumps(each))
+        for each in values
+    )
+    event = runs_pb2.RunEvent(sequence=sequence, custom_writes=[written])
+    if sequence:
+        event.node_completed.node = node
+    return event
+
+
+@pytest.mark.parametrize(
+    "live",
+    [
+        [],
+        [writes(1), writes(2, offset=1)],
+        # Once more where somebody joins; with a gap; and behind the end of the node.
+        [writes(1), writes(1, 2), writes(3, offset=2)],
+        [writes(1), writes(3, offset=2)],
+    ],
+)
+@pytest.mark.parametrize("late", [[], [writes(1), writes(2, 3, offset=1)]])
+async def test_what_a_node_writes_is_told_once_however_it_comes(
+    live: list[runs_pb2.RunEvent], late: list[runs_pb2.RunEvent]
+) -> None:
+    events = [*live, writes(1, 2, 3, sequence=1), *late, writes(4, sequence=2, attempt="b"), ended()]
+    parts = await told(stream(FakeCaller(events, states=[]), CUSTOM))
+    assert [part.data for part in parts if part.event == CUSTOM] == [1, 2, 3, 4]
+    for part in parts[:-1]:
+        again = await told(stream(FakeCaller(events, states=[]), CUSTOM, position=position_of(part.id)))
+        behind = parts[parts.index(part) + 1 :]
+        assert [each.data for each in again if each.event == CUSTOM] == [
+            each.data for each in behind if each.event == CUSTOM
+        ]
+
+
+async def test_writes_of_graphs_inside_are_told_to_who_asks_and_what_is_left_out_is_said() -> None:
+    left_out = runs_pb2.CustomWrite(left_out=runs_pb2.CUSTOM_WRITE_LEFT_OUT_TOO_LONG)
+    events = [writes({"in": 1}, left_out, None, node="outer/inner", sequence=1), ended()]
+    inside = stream(FakeCaller(events), CUSTOM, inside=True)
+    found = [(part.event, part.data) for part in await told(inside)][1:-1]
+    assert found == [
+        ("custom|outer", {"in": 1}),
+        ("custom/left_out", {"node": "outer/inner", "reason": "TOO_LONG"}),
+        ("custom|outer", None),
+    ]
+    assert [part.event for part in await told(stream(FakeCaller(events), CUSTOM))] == ["metadata", "end"]
 
 
 async def test_who_has_not_heard_how_a_run_failed_hears_it() -> None:
