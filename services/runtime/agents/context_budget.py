@@ -1,4 +1,4 @@
-"""What prompts hold of what was said and found: so many characters, kept by cutting the oldest first.
+"""What prompts hold of what was said and found: so many characters, kept by summarising the oldest first, by rule.
 
 The history stays whole.
 """
@@ -23,7 +23,9 @@ TIGHTER: Final = 4
 # What a call takes beside its arguments, and how many stay of an answer that is cut.
 _CALL_CHARACTERS: Final = 60
 _CALLS_KEPT: Final = 32
-_LONGEST_HEADING: Final = 200
+# How much stays of a line that says what a text was that is cut: in messages, and in records of several texts.
+_LINE_KEPT: Final = 200
+_RECORDS_LINE_KEPT: Final = 60
 # For what says that something was cut, however little there may be of the rest.
 _ROOM: Final = 5000
 
@@ -120,16 +122,36 @@ def records_within(records: Sequence[Mapping[str, Any]], characters: int) -> lis
 
 
 def lines_within(lines: Iterable[str], characters: int) -> list[str]:
-    """Returns lines of so many characters at most; that of them is left out, the last says."""
+    """Returns lines of so many characters at most; what is left out, a line says, behind which the last one stands."""
     given = list(lines)
     kept: list[str] = []
     for number, line in enumerate(given):
         if len(line) > characters:
-            left_out = f"[cut: {len(line) - characters} more characters, and {len(given) - number - 1} more lines]"
-            return [*kept, line[:characters], left_out]
+            later = given[number + 1 :]
+            left_out = f"[cut: {len(line) - characters} more characters, and {len(later)} more lines]"
+            return [*kept, line[:characters], left_out, *(each[:_LINE_KEPT] for each in later[-1:])]
         kept.append(line)
         characters -= len(line)
     return kept
+
+
+def summarised(text: str, characters: int, *, line: int = _LINE_KEPT, more: str = "") -> str:
+    """Returns so many characters of a text, at least what says what it was; `more` is said of what is left out.
+
+    That is of a table its columns, first and last row and the number of lines; of other texts likewise their first two
+    lines and the last, of each `line` characters at most. It is never longer than the text.
+    """
+    if len(text) <= characters:
+        return text
+    lines = text.rstrip().split("\n")
+    first = "\n".join(each[:line] for each in lines[:2])
+    head = max(text[:characters], first, key=len)
+    shown = head.count("\n") + 1
+    last = lines[-1][:line] if shown < len(lines) else ""
+    of_lines = f" of {len(lines)} lines" if len(lines) > 1 else ""
+    cut = f"[cut: {len(text) - len(head) - len(last)} more characters{of_lines}{more}]"
+    summary = "\n".join(filter(None, [head, cut, last]))
+    return summary if len(summary) < len(text) else text
 
 
 def gathered(messages: Sequence[BaseMessage], characters: int, *, without: str = "") -> list[GatheredResult]:
@@ -149,11 +171,8 @@ def _gathered(messages: Iterable[BaseMessage], without: str) -> Iterator[Gathere
 def _cut(message: BaseMessage, left: int) -> BaseMessage:
     """Returns what so many characters hold of a message, and at least its heading; of calls, their names."""
     if not isinstance(message, AIMessage):
-        # The first line of several says what stands below it: names of columns, of a file, of what was looked for.
-        first, ends, _ = message.text.partition("\n")
-        kept = max(left, min(len(first), _LONGEST_HEADING)) if ends else left
-        more = f"[cut: {len(message.text) - kept} more characters; ask again for what you need of it]"
-        return message.model_copy(update={"content": f"{message.text[:kept]}\n{more}".lstrip()})
+        text = summarised(message.text, left, more="; ask again for what you need of it")
+        return message.model_copy(update={"content": text})
     text = _shortened(message.text, left)
     calls = [
         {**call, "name": call["name"][:TOOL_NAME_LENGTH], "args": call["args"] if _length(call["args"]) <= 2 else _GONE}
@@ -175,10 +194,10 @@ def _size(message: BaseMessage) -> int:
 
 def _shortened(value: Any, characters: int) -> Any:
     """Returns a value that takes so many characters at most, and a few that say what is left out."""
-    if (size := _length(value)) <= max(characters, _CALL_CHARACTERS):
+    if _length(value) <= max(characters, _CALL_CHARACTERS):
         return value
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return f"{text[:characters]} [cut: {size - characters} more characters]".lstrip()
+    return summarised(text, characters, line=_RECORDS_LINE_KEPT)
 
 
 def _length(value: Any) -> int:

@@ -8,7 +8,14 @@ import re
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from services.runtime.agents.context_budget import GatheredResult, gathered, lines_within, records_within, within
+from services.runtime.agents.context_budget import (
+    GatheredResult,
+    gathered,
+    lines_within,
+    records_within,
+    summarised,
+    within,
+)
 from services.runtime.agents.prompt_messages import prompt_messages
 
 
@@ -30,22 +37,42 @@ def test_within_the_budget_nothing_is_cut() -> None:
 
 def test_the_oldest_is_cut_first_and_says_so() -> None:
     messages = [*exchange(1, "a" * 400), *exchange(2, "b" * 600), *exchange(3, "c" * 500)]
-    cut = "[cut: {} more characters; ask again for what you need of it]"
     first, second, third = texts(within(messages, 1000))
-    assert (first, third) == (cut.format(400), "c" * 500)
+    assert (first, third) == ("a" * 200 + "\n[cut: 200 more characters; ask again for what you need of it]", "c" * 500)
     assert re.fullmatch(r"b{400,450}\n\[cut: (1[5-9]\d|200) more characters; ask again .*", second)
     # The history stays whole.
     assert texts(messages) == ["a" * 400, "b" * 600, "c" * 500]
 
 
-def test_of_what_is_cut_whole_the_first_line_says_what_it_was() -> None:
-    rows = "name | temperature\n" + "albatros | 41.9\n" * 50
-    first, wide, last = texts(
-        within([*exchange(1, rows), *exchange(2, "x" * 900 + "\ny"), *exchange(3, "c" * 500)], 500)
-    )
-    assert re.fullmatch(r"name \| temperature\n\[cut: 801 more characters; ask again .*", first)
-    assert re.fullmatch(r"x{200}\n\[cut: 702 more .*", wide)
-    assert last == "c" * 500
+TABLE = "name | temperature\n" + "".join(f"device-{number} | {number}.5\n" for number in range(1, 51))
+
+
+@pytest.mark.parametrize("left", [0, 10, 300])
+def test_of_what_is_cut_columns_rows_and_their_number_are_kept(left: int) -> None:
+    summary = summarised(TABLE, left)
+    head, _, rest = summary.partition("\n[cut: ")
+    assert head.startswith("name | temperature\ndevice-1 | 1.5")
+    assert TABLE.startswith(head)
+    assert re.fullmatch(r"\d+ more characters of 51 lines\]\ndevice-50 \| 50\.5", rest)
+    assert len(summary) < left + 200
+
+
+@pytest.mark.parametrize("text", ["", "x", "x\ny", "\n" * 50, "x" * 230, "a\n" + "b" * 10**6, "b" * 10**6 + "\na"])
+def test_a_summary_is_bounded_and_never_longer_than_the_text(text: str) -> None:
+    for characters in (0, 1, 100, 1000):
+        summary = summarised(text, characters)
+        assert len(summary) <= min(len(text), characters + 3 * 200 + 100)
+        assert summary == text or "[cut: " in summary
+
+
+def test_all_that_holds_results_is_summarised_alike() -> None:
+    [message] = texts(within([*exchange(1, TABLE), HumanMessage("go on")], 10))
+    [record] = records_within([{"text": TABLE}], 10)
+    *lines, last = lines_within(TABLE.splitlines(), 60)
+    for told in (message, record["text"], "\n".join([*lines, last])):
+        assert told.startswith("name | temperature\ndevice-1 | 1.5\n")
+        assert told.endswith("\ndevice-50 | 50.5")
+        assert "[cut: " in told
 
 
 def test_what_a_model_said_and_asked_for_is_cut_too() -> None:
@@ -67,7 +94,7 @@ def test_prompts_are_bounded_however_much_was_read(count: int) -> None:
     assert sum(len(each.model_dump_json()) for each in prompt_messages(held)) < 500_000
     assert sum(map(len, texts(held))) <= 130_000
     assert texts(held)[-1] == "x" * 20_000
-    assert any("messages between" in each.text for each in held) is (count > 1000)
+    assert any("messages between" in each.text for each in held) is (count > 100)
 
 
 @pytest.mark.parametrize("count", [1, 25, 1000])
@@ -90,4 +117,4 @@ def test_what_was_gathered_leaves_out_refusals_and_the_answer() -> None:
 
 def test_lines_say_how_many_are_left_out() -> None:
     assert lines_within(["aaa", "bbb"], 6) == ["aaa", "bbb"]
-    assert lines_within(["aaa", "bbb", "c"], 5) == ["aaa", "bb", "[cut: 1 more characters, and 1 more lines]"]
+    assert lines_within(["aaa", "bbb", "c"], 5) == ["aaa", "bb", "[cut: 1 more characters, and 1 more lines]", "c"]
