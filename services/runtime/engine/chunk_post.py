@@ -7,6 +7,7 @@ where they are sent. A commit that notifies waits for every other that does, and
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -22,6 +23,8 @@ from services.runtime.engine.queries import query
 
 INTERVAL_S = 0.1
 MOST_BYTES = 7900
+# A part of a write that is longer than a notification.
+PIECE, PIECE_LENGTH = "piece", MOST_BYTES - 200
 # Of one run's chunks in one batch, and of all runs'; what is beyond is left out, and that is said.
 MOST_OF_RUN = 100
 MOST_PAYLOADS = 100
@@ -98,10 +101,33 @@ def payloads_of(run_id: str, chunks: Sequence[Event]) -> Iterator[str]:
         yield _payload(run_id, told)
 
 
-def chunks_of(payload: str) -> list[Event]:
-    """Reads what `payloads_of` has made."""
-    told: dict[str, Any] = orjson.loads(payload)
-    return [Event.unnumbered(told["run_id"], kind, part) for kind, part in told["chunks"]]
+class PayloadReader:
+    """Reads what `payloads_of` has made. Of a chunk in pieces, some of which are missing, it tells nothing."""
+
+    def __init__(self) -> None:
+        self._of = ""
+        self._pieces: list[str] = []
+
+    def chunks_of(self, payload: str) -> list[Event]:
+        """Returns the chunks that a text carries, or ends."""
+        told: dict[str, Any] = orjson.loads(payload)
+        run_id, found = told["run_id"], []
+        for kind, part in told["chunks"]:
+            whole = [kind, part] if kind != PIECE else self._put_together(run_id, *part)
+            if whole:
+                found.append(Event.unnumbered(run_id, *whole))
+        return found
+
+    def _put_together(self, run_id: str, number: int, count: int, piece: str) -> Any:
+        if number == 0:
+            self._of, self._pieces = run_id, []
+        if (self._of, len(self._pieces)) != (run_id, number):
+            return None
+        self._pieces.append(piece)
+        if number + 1 < count:
+            return None
+        written, self._pieces = "".join(self._pieces), []
+        return orjson.loads(base64.b64decode(written))
 
 
 def _payload(run_id: str, told: Sequence[bytes]) -> str:
@@ -109,10 +135,17 @@ def _payload(run_id: str, told: Sequence[bytes]) -> str:
 
 
 def _parts(chunk: Event) -> Iterator[bytes]:
-    """Yields a chunk as JSON, in as many parts as it takes; a write that does not fit comes when its node ends."""
+    """Yields a chunk as JSON, in as many parts as it takes, or in pieces."""
     written = orjson.dumps([chunk.kind, chunk.payload])
     if len(written) <= MOST_BYTES - 100:
         yield written
         return
-    for half in chunk.halves() if chunk.is_chunk else ():
-        yield from _parts(half)
+    if halves := chunk.halves():
+        for half in halves:
+            yield from _parts(half)
+        return
+    # In letters that JSON writes as they are.
+    whole = base64.b64encode(written).decode()
+    pieces = [whole[start : start + PIECE_LENGTH] for start in range(0, len(whole), PIECE_LENGTH)]
+    for number, piece in enumerate(pieces):
+        yield orjson.dumps([PIECE, [number, len(pieces), piece]])

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from services.kit.wire.tasks import stop
 from services.runtime.engine.array_literal import array_literal
 from services.runtime.engine.background import attempt
-from services.runtime.engine.chunk_post import ChunkPost, chunks_of
+from services.runtime.engine.chunk_post import ChunkPost, PayloadReader
 from services.runtime.engine.database import Pools
 from services.runtime.engine.events import EventStream
 from services.runtime.engine.queries import query
@@ -36,6 +36,7 @@ class Watches:
         self._events = events
         self._owner = owner
         self._post = ChunkPost(pools, events)
+        self._payloads = PayloadReader()
         # With whether the chunks of each are asked for.
         self._registered: dict[str, bool] = {}
         self._anew = True
@@ -53,7 +54,7 @@ class Watches:
         elif told.startswith(ASKED):
             self._events.asked_elsewhere(told.removeprefix(ASKED))
         elif told.startswith("{"):
-            for chunk in chunks_of(told):
+            for chunk in self._payloads.chunks_of(told):
                 self._events.tell_here(chunk)
         else:
             self._events.look([told])

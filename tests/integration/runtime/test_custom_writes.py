@@ -177,7 +177,8 @@ async def live(replica: HostedReplica, run: Any, count: int, gate: asyncio.Event
 
 async def test_writes_are_told_while_the_node_runs_also_to_who_comes_late_and_elsewhere(platform_dsn: str) -> None:
     gate = asyncio.Event()
-    builder = gated(gate, [{"n": n} for n in range(500)])
+    values = [*({"n": n} for n in range(500)), {"long": '"ö' * 10_000}, "behind"]
+    builder = gated(gate, values)
     async with (
         hosted_replica(platform_dsn, loaded("writer", builder)) as here,
         hosted_replica(platform_dsn, loaded("writer", builder), runs=0) as elsewhere,
@@ -185,14 +186,14 @@ async def test_writes_are_told_while_the_node_runs_also_to_who_comes_late_and_el
         run = await here.create("writer", {"notes": []})
         opened = [asyncio.Event() for _ in range(3)]
         watching = [
-            asyncio.create_task(live(each, run, 500, open_))
+            asyncio.create_task(live(each, run, len(values), open_))
             for each, open_ in zip((here, elsewhere, elsewhere), opened, strict=True)
         ]
         for each in opened:
             await asyncio.wait_for(each.wait(), TIMEOUT_S)
         gate.set()
         for heard in await asyncio.gather(*watching):
-            assert heard.all == [*(("work", {"n": n}) for n in range(500)), ("work", "end")]
+            assert heard.all == [*(("work", value) for value in values), ("work", "end")]
             assert len(heard.by_attempt) == 1
 
 
