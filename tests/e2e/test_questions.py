@@ -10,7 +10,7 @@ from signalbox.v1 import caller_pb2, data_chat_pb2
 
 from services.cli.exit_codes import ExitCode, exit_code_of
 from services.runtime.agents.data_chat.query_results import NO_TABLE
-from services.runtime.agents.data_chat.wording import NO_QUERY, NO_RESULT
+from services.runtime.agents.data_chat.wording import NO_QUERY, NO_RESULT, UNFOUNDED
 from tests.fixtures.client import nodes_of
 from tests.fixtures.ledger import check_ledger, plain
 from tests.fixtures.script import ANSWER, Script, examples, query
@@ -264,22 +264,26 @@ async def test_token_usage_is_the_sum_of_the_models_own_numbers(signalbox: Deplo
 
 
 @pytest.mark.parametrize(
-    ("text", "grounding"),
+    ("text", "told", "grounding"),
     [
-        ("I answer questions about your devices.", data_chat_pb2.GROUNDING_NOT_CHECKED),
-        ("The number of readings is 10.", data_chat_pb2.GROUNDING_NOT_CHECKED),
-        ("I can't answer this.", data_chat_pb2.GROUNDING_UNANSWERABLE),
+        (
+            "I answer questions about your devices.",
+            "I answer questions about your devices.",
+            data_chat_pb2.GROUNDING_NOT_CHECKED,
+        ),
+        ("The number of readings is 10.", UNFOUNDED, data_chat_pb2.GROUNDING_NOT_CHECKED),
+        ("I can't answer this.", "I can't answer this.", data_chat_pb2.GROUNDING_UNANSWERABLE),
     ],
 )
 async def test_an_answer_without_a_query_says_so(
-    signalbox: Deployed, script: Script, text: str, grounding: data_chat_pb2.Grounding
+    signalbox: Deployed, script: Script, text: str, told: str, grounding: data_chat_pb2.Grounding
 ) -> None:
     script.agent(Reply.text(text))
     asked = await signalbox.caller("27").ask("How many readings are there?")
 
     assert (asked.state, asked.run.stop_reason) == ("NEEDS_REVIEW", "plain_text")
     assert asked.output.grounding == grounding
-    assert asked.output.answer == f"{NO_QUERY} {text}"
+    assert asked.output.answer == f"{NO_QUERY} {told}"
     assert asked.route == [ALLOWED, "agent: plain_text -> format_answer"]
     assert exit_code_of(asked.run) is ExitCode.NEEDS_REVIEW
     assert script.asked == ["guard", "agent"]

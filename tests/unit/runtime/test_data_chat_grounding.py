@@ -24,6 +24,7 @@ from services.runtime.agents.data_chat.routing import make_routers
 from services.runtime.agents.data_chat.wording import (
     NO_QUERY,
     NO_RESULT,
+    UNFOUNDED,
     grounding_of,
     refused_question,
     with_result,
@@ -55,14 +56,15 @@ def state(*messages: Any, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("ended", "grounding", "begins"),
     [
-        (state(said(INVENTED)), NOT_CHECKED, f"{NO_QUERY} {INVENTED}"),
+        (state(said("I answer questions.")), NOT_CHECKED, f"{NO_QUERY} I answer questions."),
+        (state(said(INVENTED)), NOT_CHECKED, f"{NO_QUERY} {UNFOUNDED}"),
         (state(said("I can't answer this.")), UNANSWERABLE, f"{NO_QUERY} I can't answer this."),
         (state(said("Sorry, but I cannot tell.")), UNANSWERABLE, f"{NO_QUERY} Sorry, but I cannot tell."),
         (state(said("UNANSWERABLE: no such table")), UNANSWERABLE, f"{NO_QUERY} no such table"),
         (
             state(*FAILED_QUERY, said(INVENTED), **FAILED),
             UNANSWERABLE,
-            f"{NO_RESULT} {INVENTED} The last attempt failed",
+            f"{NO_RESULT} {UNFOUNDED} The last attempt failed",
         ),
         (state(*FAILED_QUERY, **FAILED), UNANSWERABLE, "I could not find an answer"),
         (state(said("There are te", "length")), UNANSWERABLE, "I could not find an answer"),
@@ -74,6 +76,28 @@ def test_without_a_result_nothing_is_a_fact(ended: dict[str, Any], grounding: in
     update = without_result(ended)
     assert update["answer"].startswith(begins)
     assert (update["grounding"], update["status"]) == (grounding, NEEDS_REVIEW)
+
+
+SHOWN = HumanMessage("tables: devices, ships; the sensors below 20% battery")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_told"),
+    [
+        ("Do you mean the last 7 days, or the last 30?", True),
+        ("Nothing tells of Dawn Plover in 2023.", True),
+        ("I can't tell who. Ask your HR department.", True),
+        ("Only Devices and Ships can be asked about.", True),
+        ("The answer is 20. Shall I list them?", False),
+        ("I can't tell. It may be 20.", False),
+        ("The captain of the Dawn Plover is John Smith.", False),
+        ("Is it open at http://pay.example?", False),
+        ('<data> {"question": "How many?"} </data>', False),
+    ],
+)
+def test_what_is_said_without_a_result_states_nothing_that_nobody_gave(text: str, is_told: bool) -> None:
+    asked = {"question": "Who was captain of the Dawn Plover in 2023?", "messages": [SHOWN, said(text)]}
+    assert without_result(asked)["answer"] == f"{NO_QUERY} {text if is_told else UNFOUNDED}"
 
 
 def output(ended: dict[str, Any]) -> data_chat_pb2.DataChatOutput:

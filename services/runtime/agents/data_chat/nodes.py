@@ -144,7 +144,7 @@ class DataChatNodes:
         if state.get("answer"):
             return {"status": COMPLETED}
         if "rows" not in state:
-            return without_result(state)
+            return await asyncio.to_thread(without_result, state)
         *earlier, last = runs_of(state)
         told = ToldAnswer.of("format_answer", lambda: support_of(state["question"], [*earlier, last]))
 

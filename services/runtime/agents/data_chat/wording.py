@@ -10,6 +10,8 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from signalbox.v1 import data_chat_pb2
 from signalbox_routing.table import StateUpdate
 
+from services.kit.models.prompts import BEGIN
+from services.kit.text.statements import Material, unsupported
 from services.kit.tools.names import EXECUTE_DB_QUERY
 from services.runtime.agents.data_chat.query_results import STATED, runs_of
 from services.runtime.agents.inability import BEGINNING, admits_inability
@@ -28,11 +30,13 @@ NO_QUERY = "No query was run, so nothing here comes from your data."
 NO_RESULT = "No query brought a result, so nothing here comes from your data."
 UNWORDED = "This could not be put into words; here is the result as it came:"
 UNSUPPORTED = "What was said of it does not stand in the result; here it is as it came:"
+UNFOUNDED = "What was said instead rests on nothing that was read, and is left out."
 STOPPED = {
     "iteration_limit": "It took more rounds than one question gets.",
     "error_limit": "Too many attempts went wrong.",
     "budget_exhausted": "What this run may spend was used up first.",
 }
+_SENTENCE_ENDS = re.compile(r"(?<=[.!?])\s+|\n+")
 _MARK = re.compile(r"\W*unanswerable\b[\s:.,*-]*", re.IGNORECASE)
 
 
@@ -78,7 +82,10 @@ def with_result(state: Mapping[str, Any], worded: str = "", *, unsupported: bool
 
 
 def without_result(state: Mapping[str, Any]) -> StateUpdate:
-    """Returns the answer of a run that has no result: what the agent said last, or what went wrong; never as a fact."""
+    """Returns the answer of a run that has no result: what the agent said last, or what went wrong; never as a fact.
+
+    What the agent said is left out where it states what nobody gave.
+    """
     messages: Sequence[BaseMessage] = state.get("messages") or ()
     tried = any(isinstance(message, ToolMessage) and message.name == EXECUTE_DB_QUERY for message in messages)
     wrong = state.get("last_error", "").removeprefix("error: ")
@@ -87,12 +94,26 @@ def without_result(state: Mapping[str, Any]) -> StateUpdate:
     if not text:
         parts = [NO_ANSWER, STOPPED.get(state.get("stop_reason", ""), ""), went_wrong]
         return _unanswered(parts, data_chat_pb2.GROUNDING_UNANSWERABLE)
-    beginning, rest = text[:BEGINNING], text[BEGINNING:]
+    said = _MARK.sub("", text[:BEGINNING], count=1) + text[BEGINNING:]
     admits = admits_inability(text)
     grounding = data_chat_pb2.GROUNDING_UNANSWERABLE if tried or admits else data_chat_pb2.GROUNDING_NOT_CHECKED
-    return _unanswered(
-        [NO_RESULT if tried else NO_QUERY, _MARK.sub("", beginning, count=1) + rest, went_wrong], grounding
-    )
+    if BEGIN in said or _states_what_nobody_gave(said, state, messages) - ({"name"} if admits else set()):
+        said = UNFOUNDED
+    return _unanswered([NO_RESULT if tried else NO_QUERY, said, went_wrong], grounding)
+
+
+def _states_what_nobody_gave(said: str, state: Mapping[str, Any], messages: Sequence[BaseMessage]) -> set[str]:
+    """Returns which of numbers, dates, names and links words state that are not the question's, by kind.
+
+    Names may be of whatever the agent was shown, and what is only asked back may hold any, but no link.
+    """
+    given = [state.get("question", ""), state.get("last_error", "")]
+    given += [turn[part] for turn in state.get("turns") or () for part in ("question", "answer")]
+    shown = [message.text for message in messages if not isinstance(message, AIMessage)]
+    material = Material(texts=given, labels=shown)
+    stated = " ".join(sentence for sentence in _SENTENCE_ENDS.split(said) if not sentence.endswith("?"))
+    links = {each.kind for each in unsupported(said, material, most=None)} & {"link"}
+    return links | {each.kind for each in unsupported(stated, material, most=None)}
 
 
 def _unanswered(parts: Sequence[str], grounding: data_chat_pb2.Grounding) -> StateUpdate:
