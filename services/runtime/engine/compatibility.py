@@ -98,8 +98,7 @@ async def problems_of_run(
         is_hosted = isinstance(graph, HostedGraph)
         problems = problems_of({node.name for node in graph.nodes}, graph.state, found, with_input=not is_hosted)
         if isinstance(graph, HostedGraph):
-            gone = sorted(awaited_joins(found) - graph.channels)
-            problems += [f"{channel.removeprefix(JOIN)!r} is a join of it that is gone" for channel in gone]
+            problems += _gone_joins(graph, found)
         elif not pending_nodes(found) | written_nodes(found) and state_values(found).get("status") == IN_PROGRESS:
             problems.append("nothing goes on from its checkpoint, although it is in progress")
         for namespace in await history.namespaces_below(run_id, found.checkpoint["id"]):
@@ -112,11 +111,28 @@ async def problems_of_run(
     return problems
 
 
+def problems_of_step(graph: HostedGraph, version: str, found: CheckpointTuple, *, waits: bool) -> list[str]:
+    """Returns why a graph could not go on from a step of a run that a graph of a version has left; empty when it could.
+
+    `waits` says that it goes on with what the step waits for. What the same code has put into its state it takes.
+    """
+    problems = [*_gone_nodes({node.name for node in graph.nodes}, found), *_gone_joins(graph, found)] if waits else []
+    return problems if version == graph.version else problems + unfit_fields(graph.state, found, with_input=False)
+
+
+def _gone_nodes(nodes: Set[str], found: CheckpointTuple) -> list[str]:
+    gone = sorted((pending_nodes(found) | written_nodes(found)) - nodes - {START})
+    return [f"it waits for node {node!r}, which is gone" for node in gone]
+
+
+def _gone_joins(graph: HostedGraph, found: CheckpointTuple) -> list[str]:
+    gone = sorted(awaited_joins(found) - graph.channels)
+    return [f"{channel.removeprefix(JOIN)!r} is a join of it that is gone" for channel in gone]
+
+
 def problems_of(nodes: Set[str], state: type, found: CheckpointTuple, *, with_input: bool = True) -> list[str]:
     """Returns why a graph of these nodes and this state could not go on from a checkpoint; empty when it could."""
-    gone = sorted((pending_nodes(found) | written_nodes(found)) - nodes - {START})
-    unfit = unfit_fields(state, found, with_input=with_input)
-    return [*(f"it waits for node {node!r}, which is gone" for node in gone), *unfit]
+    return [*_gone_nodes(nodes, found), *unfit_fields(state, found, with_input=with_input)]
 
 
 def unfit_fields(state: type, found: CheckpointTuple, *, with_input: bool = True) -> list[str]:

@@ -15,15 +15,18 @@ from psycopg_pool import AsyncConnectionPool
 from signalbox.v1 import runs_pb2
 
 from services.kit.identity.caller import Caller
+from services.runtime.agents.offered import Offered
 from services.runtime.engine.changes import pack_changes
+from services.runtime.engine.compatibility import problems_of_step
 from services.runtime.engine.offers import Offers
 from services.runtime.engine.queries import query
 from services.runtime.engine.records import ForkedFrom, NewRun, RunRecord
 from services.runtime.engine.saver import STOP
 from services.runtime.engine.snapshot import START, state_values
 from services.runtime.engine.store import RunStore
-from services.runtime.errors import AgentGone
+from services.runtime.errors import AgentGone, ForkRefused
 from services.runtime.hosted.definition import FIELD, as_struct
+from services.runtime.hosted.graph import HostedGraph
 from services.runtime.routing.state import NOTHING_SPENT
 
 # In the metadata of the checkpoint that a fork begins with, until its state has been changed.
@@ -43,6 +46,23 @@ async def check_offered(pool: AsyncConnectionPool[Any], agents: Collection[str],
     """Raises AgentGone for an agent that is neither one of `agents`, those of this replica, nor what a pool offers."""
     if agent not in agents and await Offers(pool).find(agent) is None:
         raise AgentGone(f"no agent {agent!r} runs here")
+
+
+def version_to_go_on(
+    agents: Mapping[str, Offered], run: RunRecord, source: CheckpointTuple, *, waits: bool = True
+) -> str:
+    """Returns the version of the graph here that goes on from a step of a run of a graph that was brought.
+
+    Empty where only others have it: whoever goes on with it looks at the checkpoint. `waits` as in `problems_of_step`.
+    Raises ForkRefused for a step that the graph here can't go on from.
+    """
+    graph = agents[run.agent].outline if run.agent in agents else None
+    if not isinstance(graph, HostedGraph):
+        return ""
+    if problems := problems_of_step(graph, run.graph_version, source, waits=waits):
+        said = "; ".join(problems)
+        raise ForkRefused(f"the state of run {run.run_id} does not fit this version of the graph: {said}")
+    return graph.version
 
 
 def with_input(given: bytes, new_input: Mapping[str, Any]) -> runs_pb2.RunInput:

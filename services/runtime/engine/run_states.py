@@ -13,7 +13,14 @@ from psycopg_pool import AsyncConnectionPool
 
 from services.kit.identity.caller import Caller
 from services.runtime.agents.offered import Offered
-from services.runtime.engine.forks import check_offered, continued, continuing, is_hosted, with_input
+from services.runtime.engine.forks import (
+    check_offered,
+    continued,
+    continuing,
+    is_hosted,
+    version_to_go_on,
+    with_input,
+)
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.records import ForkedFrom, NewRun, RunRecord
 from services.runtime.engine.snapshot import CheckpointSummary, Snapshot, kept_values, snapshot_of, summary_of
@@ -110,8 +117,9 @@ class RunStates:
         changes = dict(fork.update) if fork.update is not None else None
         forked_from = ForkedFrom(run.run_id, source.checkpoint["id"], fork.step, changes, fork.as_node, fork.only_state)
         new = continuing(run, caller, run.thread_id if fork.in_thread else None, fork.traceparent, fork.request_id)
-        new = replace(new, chunks_asked=fork.chunks_asked)
         awaits_input = fork.input is not None
+        version = version_to_go_on(self._agents, run, source, waits=not awaits_input)
+        new = replace(new, graph_version=version, chunks_asked=fork.chunks_asked)
         if fork.input is not None:
             new = self._with_input(new, fork.input)
         async with self._pool.connection() as connection, connection.transaction():

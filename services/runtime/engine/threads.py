@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -19,7 +19,8 @@ from psycopg_pool import AsyncConnectionPool
 from services.kit.errors import InvalidRequest
 from services.kit.identifiers import uuid7
 from services.kit.identity.caller import Caller
-from services.runtime.engine.forks import check_offered, continued, continuing, is_hosted
+from services.runtime.agents.offered import Offered
+from services.runtime.engine.forks import check_offered, continued, continuing, is_hosted, version_to_go_on
 from services.runtime.engine.history import CheckpointHistory
 from services.runtime.engine.queries import query
 from services.runtime.engine.records import ForkedFrom, RunRecord
@@ -80,7 +81,7 @@ class ThreadStore:
         pool: AsyncConnectionPool[Any],
         serde: SerializerProtocol,
         runs: RunStore,
-        agents: Collection[str],
+        agents: Mapping[str, Offered],
     ) -> None:
         self._pool = pool
         self._serde = serde
@@ -268,6 +269,7 @@ class ThreadStore:
         source: CheckpointTuple,
     ) -> RunRecord | None:
         new = continuing(run, caller, thread_id, fork.traceparent)
+        new = replace(new, graph_version=version_to_go_on(self._agents, run, source))
         forked_from = ForkedFrom(run.run_id, source.checkpoint["id"], source.metadata.get("step", 0))
         return await continued(connection, self._runs, self._serde, new, source, forked_from, hosted=is_hosted(run))
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
 
 from services.kit.errors import InvalidRequest
 from services.kit.identity.caller import Caller
@@ -24,7 +26,8 @@ from services.runtime.engine.serde import make_serde
 from services.runtime.engine.threads import Fork, ThreadStore
 from services.runtime.errors import CheckpointNotFound, ForkRefused, RequestIdReused, RunNotFound, ThreadBusy
 from services.runtime.hosted.definition import json_values
-from tests.fixtures.hosted import CALLER, FOLDER, HostedReplica, graph_alone, hosted_replica, output_of
+from services.runtime.hosted.loading import LoadedGraph
+from tests.fixtures.hosted import CALLER, FOLDER, HostedReplica, graph_alone, hosted_replica, loaded, output_of
 
 GIVEN = {"messages": ["Add up."], "wanted": 2}
 CONFIG: RunnableConfig = {"configurable": {"thread_id": "1"}}
@@ -272,3 +275,48 @@ async def test_a_state_is_read_as_an_output_has_it(replica: HostedReplica) -> No
     assert (before.checkpoint.next_nodes, before.values) == (("__start__",), {})
     with pytest.raises(CheckpointNotFound, match="those whose state is there are -1, 0"):
         await states_of(replica).state(CALLER, run.run_id, 99, alone=True)
+
+
+class Loose(TypedDict):
+    """A state that its own code does not keep to, as most do somewhere."""
+
+    text: str
+    seen: list[str]
+
+
+class Strict(TypedDict):
+    """As another version has it."""
+
+    text: str
+    seen: int
+
+
+def loose(state: type, *names: str) -> LoadedGraph:
+    made: StateGraph[Any] = StateGraph(state)
+    for name in names:
+        made.add_node(name, lambda given: {"text": None, "seen": [*given.get("seen", []), 1]})
+    for before, after in itertools.pairwise((START, *names)):
+        made.add_edge(before, after)
+    return loaded("loose", made)
+
+
+async def test_a_graph_goes_on_with_what_its_own_code_has_put_into_its_state(platform_dsn: str) -> None:
+    async with hosted_replica(platform_dsn, loose(Loose, "one", "two")) as replica:
+        run = await replica.run("loose", {"text": "x"}, thread_id="t")
+        fork = await forked(replica, run, 1, in_thread=True)
+        assert (await replica.steps(fork), fork.state) == (["two"], RunState.SUCCEEDED)
+        changed = await forked(replica, run, 1, in_thread=True, update={"seen": 5}, as_node="two", only_state=True)
+        assert changed.state is RunState.SUCCEEDED
+        threads = ThreadStore(replica.pools.calls, make_serde(), replica.store, replica.agents)
+        checkpoint = (await states_of(replica).state(CALLER, run.run_id, 1))[0].checkpoint.checkpoint_id
+        _, copy = await threads.fork(CALLER, Fork("t", run.run_id, checkpoint))
+        assert copy is not None
+        await replica.engine.tell_of_fork(copy)
+        assert (await replica.left_off(copy)).state is RunState.SUCCEEDED
+    # What another version has left is held to the types, and to the nodes that there are.
+    async with hosted_replica(platform_dsn, loose(Strict, "one", "two")) as replica:
+        with pytest.raises(ForkRefused, match="seen is list, not int"):
+            await forked(replica, run, 1)
+    async with hosted_replica(platform_dsn, loose(Loose, "one")) as replica:
+        with pytest.raises(ForkRefused, match="waits for node 'two', which is gone"):
+            await forked(replica, run, 1)

@@ -185,7 +185,7 @@ async def test_labels_follow_a_fork_and_go_with_their_run(
     labels = {"team": "payments"}
     run, _ = await replica.engine.create(new_run(thread_id="talk", labels=labels, title="What?"))
     await ended(replica, run)
-    threads = ThreadStore(platform_pool, make_serde(), first, {"counting"})
+    threads = ThreadStore(platform_pool, make_serde(), first, {"counting": replica.agent})
     await threads.fork(run.caller, Fork("talk", run.run_id, new_thread_id="copy"))
     search = RunSearch(platform_pool)
     wanted = RunFilter(labels=labels)

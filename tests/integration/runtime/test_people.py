@@ -338,7 +338,7 @@ async def test_retention_takes_questions_with_the_events_and_says_so(desk: Desk)
 async def test_a_thread_is_read_while_its_run_waits_and_deleted_with_its_questions(desk: Desk) -> None:
     run, asked = await desk.asking(thread_id="talk")
     replica = desk.replica
-    threads = ThreadStore(replica.pools.calls, make_serde(), replica.store, ["counting"])
+    threads = ThreadStore(replica.pools.calls, make_serde(), replica.store, {"counting": replica.agent})
     assert (await threads.get(run.caller, "talk")).active_run_id == run.run_id
     assert [each.run_id for each in await threads.runs(run.caller, "talk")] == [run.run_id]
     snapshot, _ = await threads.state(run.caller, "talk", run.run_id, None)

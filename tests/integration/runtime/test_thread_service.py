@@ -43,7 +43,7 @@ async def threads(
     """The service alone."""
 
     def make(callers: Callers) -> Registration:
-        store = ThreadStore(platform_pool, make_serde(), first, ["counting"])
+        store = ThreadStore(platform_pool, make_serde(), first, {"counting": Counting().agent("counting")})
         add = threads_pb2_grpc.add_ThreadServiceServicer_to_server
         return Registration(
             add,

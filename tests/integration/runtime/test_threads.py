@@ -48,7 +48,7 @@ async def replica(start_replica: StartReplica) -> Replica:
 
 @pytest.fixture
 def threads(platform_pool: Pool, first: OwnerStore) -> ThreadStore:
-    return ThreadStore(platform_pool, make_serde(), first, [AGENT])
+    return ThreadStore(platform_pool, make_serde(), first, {AGENT: Counting().agent(AGENT)})
 
 
 async def finished(replica: Replica, thread_id: str = "talk", **changes: Any) -> RunRecord:
@@ -344,7 +344,7 @@ async def test_what_can_not_be_forked_is_refused_and_leaves_nothing(
     with pytest.raises(RunNotFound):
         await threads.fork(OWNER, Fork("other", run.run_id, new_thread_id="fork"))
     _, checkpoints = await threads.state(OWNER, "talk", run.run_id, None)
-    without_agents = ThreadStore(platform_pool, make_serde(), first, [])
+    without_agents = ThreadStore(platform_pool, make_serde(), first, {})
     with pytest.raises(AgentGone):
         await without_agents.fork(OWNER, Fork("talk", run.run_id, checkpoints[1].checkpoint_id, "fork"))
     gate = replica.counting.hold(2)
