@@ -445,6 +445,14 @@ async def test_hostile_requests_are_refused_before_they_cost_anything(served: Pl
         assert await status("GET", "/threads/x", headers=both) == 401
         found = await http.post("/runs/wait", json=run)
         assert found.json()["turns"] == 1
+        kept = await http.post("/threads", json={"metadata": {"a": 1e308}})
+        assert (kept.status_code, kept.json()["metadata"]) == (200, {"a": 1e308})
+        assert (await http.post("/threads/search", json={"metadata": {"a": 1e308}})).status_code == 200
+        there = kept.json()["thread_id"]
+        await http.post(f"/threads/{there}/runs/wait", json=run)
+        assert (
+            await status("POST", f"/threads/{there}/state", json={"values": {"text": "\0"}, "as_node": "reply"}) == 422
+        )
         path = found.headers["location"].removesuffix("/join") + "/stream"
         async with http.stream("POST", "/runs/stream", json={**run, "on_disconnect": "cancel"}) as streamed:
             assert streamed.headers["location"].endswith("/stream?stream_mode=values&cancel_on_disconnect=true")

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import orjson
 import ormsgpack
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from psycopg_pool import AsyncConnectionPool
 
+from services.kit.errors import FieldViolation, InvalidRequest
 from services.kit.identity.caller import Caller
 from services.runtime.agents.offered import Offered
 from services.runtime.engine.forks import (
@@ -35,6 +37,7 @@ from services.runtime.errors import (
 )
 from services.runtime.hosted.definition import json_values, title_of
 from services.runtime.hosted.graph import check_update
+from services.runtime.routing.storable import has_nul
 
 MOST_STEPS = 1000
 
@@ -115,6 +118,8 @@ class RunStates:
             raise ForkRefused(f"run {run.run_id} is in no thread")
         source, _ = await self._found(run, fork.step, alone=True)
         changes = dict(fork.update) if fork.update is not None else None
+        if has_nul(orjson.dumps(changes)):
+            raise InvalidRequest("update: holds a NUL", violations=[FieldViolation("update", "can't hold a NUL")])
         forked_from = ForkedFrom(run.run_id, source.checkpoint["id"], fork.step, changes, fork.as_node, fork.only_state)
         new = continuing(run, caller, run.thread_id if fork.in_thread else None, fork.traceparent, fork.request_id)
         awaits_input = fork.input is not None

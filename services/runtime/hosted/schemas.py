@@ -29,6 +29,8 @@ Schema = Mapping[str, Any]
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 ANYTHING: Final[Schema] = {"type": "object"}
 MOST_VIOLATIONS: Final = 20
+# What writes JSON or MessagePack takes no larger integers.
+_BEYOND_64_BITS: Final = 2**63
 _NAMED_EITHER_WAY: Final = ("populate_by_name", "validate_by_name")
 LONGEST: Final = 300
 MESSAGE: Final[Schema] = {
@@ -136,8 +138,8 @@ def plain(struct: struct_pb2.Struct) -> dict[str, Any]:
 
 
 def whole(value: Any) -> Any:
-    """Returns JSON that a proto has carried, whose whole numbers are integers again."""
-    if isinstance(value, float) and value.is_integer():
+    """Returns JSON that a proto has carried, whose whole numbers are integers again, of 64 bits."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < _BEYOND_64_BITS:
         return int(value)
     if isinstance(value, list):
         return [whole(each) for each in value]

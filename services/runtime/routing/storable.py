@@ -33,8 +33,13 @@ def check_decision(decision: Decision) -> None:
         written = orjson.dumps(record, default=str)
     except TypeError as error:
         raise NotStorable(f"the facts of a decision can't be stored: {error}") from error
-    if _NUL.search(written):
+    if has_nul(written):
         raise NotStorable("the facts of a decision can't be stored: they hold a NUL")
+
+
+def has_nul(written: bytes) -> bool:
+    """Whether JSON has a NUL in a text, which JSON of Postgres does not take."""
+    return _NUL.search(written) is not None
 
 
 def check_state(update: Mapping[str, Any]) -> None:

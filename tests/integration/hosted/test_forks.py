@@ -179,6 +179,8 @@ async def test_what_a_graph_does_not_have_can_not_be_changed(replica: HostedRepl
     with pytest.raises(InvalidRequest) as refused:
         await forked(replica, run, 2, update={"round": 1, "rounds": 2}, as_node="modal")
     assert [each.field for each in refused.value.violations] == ["update.round", "as_node"]
+    with pytest.raises(InvalidRequest, match="NUL"):
+        await forked(replica, run, 2, update={"messages": ["a\0b"]}, as_node="model")
     # Who of two ended last, nobody can say.
     rollout = await replica.run("rollout", {"kind": "full", "log": []})
     unclear = await forked(replica, rollout, 1, update={"log": ["more"]})

@@ -10,7 +10,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from pydantic import BaseModel, ConfigDict, Field
 
 from services.kit.errors import InvalidRequest
-from services.runtime.hosted.schemas import Schemas
+from services.runtime.hosted.schemas import Schemas, whole
 
 
 def test_messages_are_told_in_a_few_lines() -> None:
@@ -70,3 +70,8 @@ def test_what_langgraph_takes_is_taken(schemas: Schemas, given: dict[str, Any]) 
 def test_what_is_of_another_kind_is_refused(schemas: Schemas, given: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest, match=f"input.graph.input{'.' if 'other' not in given else ''}"):
         schemas.check(given, {}, has_context=False)
+
+
+@pytest.mark.parametrize(("carried", "read"), [(3.0, 3), (2.0**62, 2**62), (1e19, 1e19), (-1e308, -1e308), (0.5, 0.5)])
+def test_numbers_are_whole_as_far_as_they_can_be_kept(carried: float, read: float) -> None:
+    assert json.dumps(whole({"n": [carried]})) == json.dumps({"n": [read]})
