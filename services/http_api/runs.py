@@ -125,8 +125,19 @@ class RunRoutes:
                 f"the body is to be a list of 1 to {MOST_OF_A_BATCH} runs: {error.errors()[0]['msg']}"
             ) from error
         key = key_of(request)
-        keys = [f"{key}:{number}" if key else "" for number in range(len(bodies))]
-        created = [await self._started(caller, body, "", own) for body, own in zip(bodies, keys, strict=True)]
+        for body in bodies:
+            body.check()
+            body.run_input(await find_assistant(caller, body.assistant_id), "")
+            body.labels()
+        created: list[Started] = []
+        try:
+            for number, body in enumerate(bodies):
+                created.append(await self._started(caller, body, "", f"{key}:{number}" if key else ""))
+        except ApiError:
+            # Whoever is refused hears of none of them. With a key, a repeat finds those that there are.
+            for each in () if key else created:
+                await self._cancelling(caller, each.run_id)()
+            raise
         return Json([run_document(each.run) for each in created])
 
     async def stream(self, request: Request) -> Response:

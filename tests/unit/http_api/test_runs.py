@@ -33,12 +33,15 @@ def a_run(name: str, created_s: int, *, asks: bool = False) -> runs_pb2.Run:
 class FakeGateway:
     """A gateway with a thread, one of whose runs may ask; it creates one run, or says no."""
 
-    def __init__(self, *runs: runs_pb2.Run, creates: runs_pb2.Run | ApiError, forks: ApiError | None = None) -> None:
+    def __init__(
+        self, *runs: runs_pb2.Run, creates: runs_pb2.Run | ApiError, forks: ApiError | None = None, most: int = 100
+    ) -> None:
         self.asked: list[str] = []
         self.requests: list[Any] = []
         self._runs = runs
         self._creates = creates
         self._forks = forks
+        self._most = most
         self.stubs = SimpleNamespace(
             agents=SimpleNamespace(ListAgents=lambda _: agents_pb2.ListAgentsResponse(agents=[TALK])),
             runs=SimpleNamespace(CreateRun=self._create, CancelRun=self._cancel, ResumeRun=self._resume),
@@ -66,6 +69,8 @@ class FakeGateway:
     def _create(self, request: runs_pb2.CreateRunRequest) -> runs_pb2.CreateRunResponse:
         self.asked.append("create")
         self.requests.append(request)
+        if len(self.requests) > self._most:
+            raise Busy("quota")
         if isinstance(self._creates, ApiError):
             raise self._creates
         return runs_pb2.CreateRunResponse(run=self._creates)
@@ -165,6 +170,24 @@ async def test_the_stream_of_a_queued_run_says_that_it_is_there() -> None:
         await telling
     assert sent[0]["type"] == "http.response.start"
     assert gateway.asked == ["create", "cancel new"]
+
+
+async def test_a_batch_is_created_whole_or_not_at_all() -> None:
+    wrong = {**GIVEN, "metadata": {"a": []}}
+    gateway = FakeGateway(creates=a_run("new", 6))
+    with pytest.raises(Invalid):
+        await routes(gateway).create_batch(request([GIVEN, wrong]))
+    assert gateway.asked == []
+
+    async def asked_of(key: str) -> list[str]:
+        full = FakeGateway(creates=a_run("new", 6), most=2)
+        with pytest.raises(Busy):
+            await routes(full).create_batch(request([GIVEN] * 3, key))
+        return full.asked
+
+    assert await asked_of("") == ["create", "create", "create", "cancel new", "cancel new"]
+    # A repeat finds them.
+    assert await asked_of("k") == ["create", "create", "create"]
 
 
 @pytest.mark.parametrize(("modes", "listens"), [(["values", "messages-tuple"], True), (["values"], False)])
