@@ -1,4 +1,7 @@
-"""Findings are judged alike while the last release and this one change places, forwards and back."""
+"""While the last release and this one change places, forwards and back, no finding is decided one way and the other.
+
+One may leave to a person what the other decides: what a verdict has to rest on is no contract between them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -28,7 +31,7 @@ from services.kit.identity.bearer import bearer_metadata
 from services.local.processes import ServiceProcess
 from services.local.settings import inherited_environment
 from services.local.stack import LocalStack
-from services.local.topology import StackOptions
+from services.local.topology import OFFLINE_MODEL, StackOptions
 from tests.chaos.load import CUT, WatchedRun, hear_out
 from tests.chaos.upgrading import in_its_world, migrate, upgraded
 from tests.fixtures.client import RunClient
@@ -86,10 +89,10 @@ class Reviewing:
                 self._changed.notify_all()
 
 
-def verdict(run: runs_pb2.Run) -> tuple[str, str]:
-    """How a run ended, and what it found."""
-    output = getattr(run.output, run.agent)
-    return runs_pb2.RunState.Name(run.state), sast_pb2.Verdict.Name(output.verdict)
+def verdict(run: runs_pb2.Run) -> sast_pb2.Verdict:
+    """What a run found."""
+    found: sast_pb2.Verdict = getattr(run.output, run.agent).verdict
+    return found
 
 
 async def requests_of(folder: Path) -> dict[Asked, runs_pb2.RunInput]:
@@ -106,6 +109,22 @@ async def requests_of(folder: Path) -> dict[Asked, runs_pb2.RunInput]:
         for result in [each for each in results if not each.skipped][::ONE_OF]
         for make in INPUTS
     }
+
+
+@asynccontextmanager
+async def model_beside(stack: LocalStack) -> AsyncIterator[dict[str, str]]:
+    """Starts the offline model of this release beside the last one's; yields what has services ask that.
+
+    Neither reads prompts of the other: what a stand-in understands is no contract.
+    """
+    program = stack.service(OFFLINE_MODEL).program
+    env = {name: value for name, value in program.env.items() if name != "PYTHONPATH"}
+    newer = replace(program, name=f"{OFFLINE_MODEL}-new", env=env)
+    model = ServiceProcess(newer, stack.directory, ready_timeout_s=START_TIMEOUT_S)
+    try:
+        yield {"SIGNALBOX_MODEL_BASE_URL": f"http://{(await model.start()).listen}/v1"}
+    finally:
+        await model.stop()
 
 
 async def killed(service: ServiceProcess, reviewing: Reviewing) -> None:
@@ -139,29 +158,29 @@ async def test_forwards_and_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         base_env={**inherited_environment(), **release.env, **MODELS},
         ready_timeout_s=START_TIMEOUT_S,
     )
-    async with LocalStack(options) as stack:
+    async with LocalStack(options) as stack, model_beside(stack) as model:
         first, second = stack.runtimes
         async with reviewing.running(stack):
             await reviewing.once_more()
             await migrate(stack.databases.platform_dsn, stack.directory)
             await reviewing.once_more()
-            async with upgraded(first, stack.directory) as newer:
+            async with upgraded(first, stack.directory, **model) as newer:
                 await killed(newer, reviewing)
                 await killed(second, reviewing)
         async with AsyncExitStack() as upgrade:
             # Nobody asks while these change places: the last release does not wait for one that is away.
             for name in ("guard", "code_executor"):
-                await upgrade.enter_async_context(upgraded(stack.service(name), stack.directory))
+                await upgrade.enter_async_context(upgraded(stack.service(name), stack.directory, **model))
             async with AsyncExitStack() as rest:
                 async with reviewing.running(stack):
                     await reviewing.once_more()
                     await rest.aclose()
                     await reviewing.once_more()
                     for service in (first, second, stack.service("gateway")):
-                        await rest.enter_async_context(upgraded(service, stack.directory))
+                        await rest.enter_async_context(upgraded(service, stack.directory, **model))
                     await reviewing.once_more()
                 # The last runtime does not say what of code is a comment: to this evaluator, it has read nothing.
-                async with upgraded(stack.service("evaluator"), stack.directory), reviewing.running(stack):
+                async with upgraded(stack.service("evaluator"), stack.directory, **model), reviewing.running(stack):
                     await reviewing.once_more()  # the last release is gone
                     await verify_ledger(stack)
                 async with reviewing.running(stack):
@@ -177,4 +196,5 @@ async def test_forwards_and_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ]
     assert any(run.epoch > 1 for run in runs), "no run was ever taken over: the kills hit nothing"
     for asked, told in reviewing.told.items():
-        assert len({verdict(each.run) for each in told}) == 1, (asked, [verdict(each.run) for each in told])
+        decided = {verdict(each.run) for each in told} - {sast_pb2.VERDICT_NEEDS_REVIEW}
+        assert len(decided) <= 1, (asked, decided)
