@@ -19,7 +19,6 @@ from xlsxwriter.exceptions import FileCreateError
 from services.cli.batch_results import cell_of, columns_of, result_of
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
-from services.cli.output_files import write_text
 from services.findings.investigation.items import finding_of, item_outcome
 from services.findings.investigation.repository import SourceCode
 from services.findings.investigation.scores import Scores, score
@@ -56,6 +55,15 @@ class JudgedItem:
     source: SourceCode
     judged: Judged
     truth: bool | None
+    item: batches_pb2.BatchItem
+
+
+@dataclass(frozen=True)
+class _Kept(Judged):
+    """What is counted of a finding; all of it is in a file."""
+
+    offset: int = 0
+    size: int = 0
 
 
 class JudgedItems:
@@ -97,7 +105,20 @@ def _judged(item: batches_pb2.BatchItem) -> JudgedItem | None:
     truth = item.truth == sast_pb2.VERDICT_TRUE_POSITIVE if item.truth else None
     source = SourceCode(asked.source.repository, asked.source.commit)
     judged = Judged(asked.finding, item_outcome(asked.finding.fingerprint, item))
-    return JudgedItem(item.number, source, judged, truth)
+    return JudgedItem(item.number, source, judged, truth, item)
+
+
+def _kept(judged: Judged, offset: int, size: int) -> _Kept:
+    finding, told = judged.finding, judged.outcome
+    location = sast_pb2.CodeLocation(file=finding.location.file, first_line=finding.location.first_line)
+    counted = sast_pb2.Finding(
+        fingerprint=finding.fingerprint, rule_id=finding.rule_id, cwe=finding.cwe, location=location
+    )
+    # Whether it failed is counted, too, and not by what.
+    outcome = replace(
+        told, justification="", evidence=(), error=told.error[:1], read=(), open_question="", notes=(), run_id=""
+    )
+    return _Kept(counted, outcome, judged.severity, offset, size)
 
 
 def scores_of(items: Iterable[JudgedItem]) -> Scores | None:
@@ -188,17 +209,31 @@ async def write_html(items: AsyncIterator[batches_pb2.BatchItem], path: Path, *,
     """
     from services.findings.investigation.report import render_report  # the template engine is for this alone
 
-    batch = JudgedItems(items)
-    found = [each async for each in batch]
-    source, *others = {each.source for each in found}
-    if others:
-        told = f"the batch is of {len(others) + 1} repositories or commits, and a report covers one"
-        raise CliError(told, hint=f"sarif has a run for each; {OF_ANY}", code=ExitCode.USAGE)
-    judged = [each.judged for each in found]
-    if not with_run_ids:
-        judged = [replace(each, outcome=replace(each.outcome, run_id="")) for each in judged]
-    summary = Summary(source.repository, source.commit, tuple(judged), {}, scores_of(found))
-    write_text(path, await render_report(summary, source))
+    batch, found, sources = JudgedItems(items), list[JudgedItem](), dict[SourceCode, SourceCode]()
+    with tempfile.TemporaryFile() as kept:
+        async for each in batch:
+            content = each.item.SerializeToString()
+            judged = _kept(each.judged, kept.tell(), len(content))
+            source = sources.setdefault(each.source, each.source)
+            found.append(replace(each, source=source, judged=judged, item=batches_pb2.BatchItem()))
+            kept.write(content)
+        if len(sources) > 1:
+            told = f"the batch is of {len(sources)} repositories or commits, and a report covers one"
+            raise CliError(told, hint=f"sarif has a run for each; {OF_ANY}", code=ExitCode.USAGE)
+
+        def whole(judged: Judged) -> Judged:
+            assert isinstance(judged, _Kept), "the summary is of those"  # noqa: S101 - an invariant
+            kept.seek(judged.offset)
+            read = _judged(batches_pb2.BatchItem.FromString(kept.read(judged.size)))
+            assert read is not None, "it was judged before"  # noqa: S101 - an invariant
+            if with_run_ids:
+                return read.judged
+            return replace(read.judged, outcome=replace(read.judged.outcome, run_id=""))
+
+        summary = Summary(source.repository, source.commit, tuple(each.judged for each in found), {}, scores_of(found))
+        with path.open("w", encoding="utf-8", newline="") as file:
+            async for piece in render_report(summary, source, whole=whole):
+                file.write(piece)
     return batch.notes
 
 

@@ -18,7 +18,7 @@ from services.cli.client import Connection
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
 from services.cli.findings_batch import BatchPolicy, investigate_batch
-from services.cli.output_files import check_writable, remove_older, write_text
+from services.cli.output_files import check_writable, remove_older, write_pieces, write_text
 from services.cli.summary_tables import as_tables
 from services.cli.terminal import Terminal
 from services.findings.investigation.decisions import FindingDecision, decided_outcomes, read_decisions
@@ -175,8 +175,8 @@ async def _write(wanted: Investigation, material: _Material, summary: Summary, t
     if wanted.html:
         from services.findings.investigation.report import render_report  # the template engine is for this alone
 
-        report = await render_report(summary, material.source, repository_uri(material.document))
-        write_text(wanted.html, report, WRITTEN_AGAIN)
+        report = render_report(summary, material.source, repository_uri(material.document))
+        await write_pieces(wanted.html, report, WRITTEN_AGAIN)
     if wanted.as_json:
         terminal.json_value(as_data(summary))
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -67,6 +67,13 @@ def write_text(path: Path, text: str, kept: str = "") -> None:
     """Writes a file, as `written_whole` does. Raises CliError."""
     with written_whole(path, kept) as part:
         part.write_text(text, encoding="utf-8", newline="")
+
+
+async def write_pieces(path: Path, pieces: AsyncIterator[str], kept: str = "") -> None:
+    """Writes a file of pieces, as `written_whole` does. Raises CliError."""
+    with written_whole(path, kept) as part, part.open("w", encoding="utf-8", newline="") as file:
+        async for piece in pieces:
+            file.write(piece)
 
 
 def _unwritable(path: Path, error: OSError) -> CliError:

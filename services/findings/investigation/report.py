@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import groupby
@@ -105,13 +105,22 @@ class RuleGroup:
     cwe: str
     severity: Severity | None
     counts: Mapping[Verdict, int]
-    files: list[tuple[str, list[Case]]]
+    files: AsyncIterator[tuple[str, list[Case]]]
 
 
-async def render_report(summary: Summary, source: SourceCode, repository_uri: str = "") -> str:
-    """Returns the report's HTML; everything that came from elsewhere is escaped. Raises CliError when git fails.
+def _all_of(judged: Judged) -> Judged:
+    """Returns a finding of which nothing is elsewhere."""
+    return judged
 
-    repository_uri: where the log says that the repository is, for links.
+
+async def render_report(
+    summary: Summary, source: SourceCode, repository_uri: str = "", whole: Callable[[Judged], Judged] = _all_of
+) -> AsyncIterator[str]:
+    """Yields the report's HTML, piece by piece; everything that came from elsewhere is escaped.
+
+    repository_uri: where the log says that the repository is, for links. whole: has all of a finding, of which the
+    summary needs to hold no more than what is counted and sorted by; it is asked for those of one file at a time.
+    Raises CliError when git fails.
     """
     uri = repository_uri if source.is_local else source.repository
     reader = _Excerpts(source, RepositoryLinks(uri, summary.commit))
@@ -119,6 +128,7 @@ async def render_report(summary: Summary, source: SourceCode, repository_uri: st
         loader=PackageLoader(PACKAGE, "templates"),
         autoescape=True,
         undefined=StrictUndefined,
+        enable_async=True,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -126,9 +136,9 @@ async def render_report(summary: Summary, source: SourceCode, repository_uri: st
     environment.filters["share"] = share
     tokens_in, tokens_out = summary.tokens
     script = files(PACKAGE).joinpath("templates", SCRIPT).read_text()
-    html: str = environment.get_template(TEMPLATE).render(
+    pieces = environment.get_template(TEMPLATE).generate_async(
         summary=summary,
-        rules=await _by_rule(summary.judged, reader),
+        rules=_by_rule(summary.judged, reader, whole),
         names=_NAMES,
         verdicts=list(_ORDER),
         total=len(summary.judged),
@@ -138,10 +148,11 @@ async def render_report(summary: Summary, source: SourceCode, repository_uri: st
         script=script,
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
-    return html
+    async for piece in pieces:
+        yield piece
 
 
-async def _by_rule(judged: Iterable[Judged], reader: _Excerpts) -> list[RuleGroup]:
+def _by_rule(judged: Iterable[Judged], reader: _Excerpts, whole: Callable[[Judged], Judged]) -> list[RuleGroup]:
     """Groups findings; the rules whose findings are worst, and most often true, come first."""
     by_rule: dict[str, list[Judged]] = {}
     for each in judged:
@@ -150,24 +161,29 @@ async def _by_rule(judged: Iterable[Judged], reader: _Excerpts) -> list[RuleGrou
     for rule_id, found in by_rule.items():
         found.sort(key=lambda each: each.finding.location.file)
         counts = Counter(each.outcome.verdict for each in found)
-        in_files = groupby(found, key=lambda each: each.finding.location.file)
-        reasons = dict[tuple[Any, ...], tuple[str, str]]()
         groups.append(
             RuleGroup(
                 rule_id,
                 ", ".join(sorted({each.finding.cwe for each in found} - {""})),
                 min((each.severity for each in found), key=_SEVERITIES.__getitem__),
                 {verdict: counts[verdict] for verdict in _ORDER},
-                [(file, await _cases(list(of_file), reader, reasons)) for file, of_file in in_files],
+                _in_files(found, reader, whole),
             )
         )
     groups.sort(key=lambda each: (_SEVERITIES[each.severity], *(-each.counts[v] for v in _ORDER), each.rule_id))
     return groups
 
 
-async def _cases(
-    judged: list[Judged], reader: _Excerpts, reasons: dict[tuple[Any, ...], tuple[str, str]]
-) -> list[Case]:
+async def _in_files(
+    found: Iterable[Judged], reader: _Excerpts, whole: Callable[[Judged], Judged]
+) -> AsyncIterator[tuple[str, list[Case]]]:
+    """Yields a rule's findings by file, in whose order they are."""
+    reasons: dict[bytes, tuple[str, str]] = {}
+    for file, of_file in groupby(found, key=lambda each: each.finding.location.file):
+        yield file, await _cases([whole(each) for each in of_file], reader, reasons)
+
+
+async def _cases(judged: list[Judged], reader: _Excerpts, reasons: dict[bytes, tuple[str, str]]) -> list[Case]:
     """Returns the findings of a file; `reasons` that were given before are told of there."""
     alike: dict[tuple[Any, ...], list[Judged]] = {}
     for each in sorted(judged, key=lambda each: (_ORDER[each.outcome.verdict], each.finding.location.first_line)):
@@ -177,11 +193,16 @@ async def _cases(
     cases = []
     for found in alike.values():
         told, places = found[0].outcome, [await reader.of(each) for each in found]
-        reason = told.verdict, told.justification, told.open_question, told.error
+        reason = _digest(told.verdict, told.justification, told.open_question, told.error)
         name, first = reasons.get(reason, (f"reason-{found[0].finding.fingerprint}", ""))
         reasons.setdefault(reason, (name, places[0].place.words))
         cases.append(Case(told, places, name, first))
     return cases
+
+
+def _digest(*texts: str) -> bytes:
+    """Returns what texts are known by, however long they are."""
+    return hashlib.sha256(repr(texts).encode()).digest()
 
 
 def _histogram(judged: Sequence[Judged]) -> list[Mapping[str, Any]]:

@@ -47,6 +47,11 @@ def test_lines_are_linked_where_their_site_is_known(uri: str, link: str) -> None
     assert RepositoryLinks(uri, COMMIT).of("a b.py", 3, 5) == link
 
 
+async def rendered(summary: Summary, source: SourceCode) -> str:
+    """The report as a file holds it."""
+    return "".join([piece async for piece in render_report(summary, source)])
+
+
 def apart(summary: Summary) -> Summary:
     """The same findings, each for a reason of its own: none stand under a reason together."""
     told = (replace(each.outcome, justification=f"Reason {number}.") for number, each in enumerate(summary.judged))
@@ -86,7 +91,7 @@ async def test_the_report_is_held_to_what_every_page_is(
 ) -> None:
     has_code(monkeypatch, ["x = 1", "", f"call({'argument, ' * 40})"] * 20)
     file = tmp_path / "report.html"
-    file.write_text(await render_report(many(30), SourceCode(SITE, COMMIT)))
+    file.write_text(await rendered(many(30), SourceCode(SITE, COMMIT)))
     async with async_browser() as browser:
         page = await opened(browser, width, scheme)
         await page.goto(file.as_uri())
@@ -115,7 +120,7 @@ async def test_the_report_says_in_order_what_was_found_read_and_left_open() -> N
         judged("R-high", "src/c.py", 5, Severity.HIGH, **review),
         judged("R-true", "src/a.py", 6, Severity.HIGH, verdict=Verdict.TRUE_POSITIVE, confidence=0.9),
     ]
-    shown = Shown(await render_report(Summary("app", COMMIT, tuple(found), {}), SourceCode(SITE, COMMIT)))
+    shown = Shown(await rendered(Summary("app", COMMIT, tuple(found), {}), SourceCode(SITE, COMMIT)))
     # The worst rules first, of these what is true; in a rule by file, and each finding under its own.
     assert shown.of("h3") == ["R-true", "R-high", "R-low"]
     assert shown.of("h4") == ["src/a.py", "src/a.py", "src/b.py", "src/c.py", "src/a.py"]
@@ -139,7 +144,7 @@ async def test_numbers_stand_beside_their_lines_of_code(monkeypatch: pytest.Monk
     code = ["", "import os", "", "os.system(name)", "", "&lt;"]
     has_code(monkeypatch, code)
     found = judged("R", "src/a.py", 4, Severity.HIGH)
-    page = await render_report(Summary("app", COMMIT, (found,), {}), SourceCode(SITE, COMMIT))
+    page = await rendered(Summary("app", COMMIT, (found,), {}), SourceCode(SITE, COMMIT))
     texts = re.findall(r"<pre[^>]*>(.*?)</pre>", page, re.DOTALL)
     # As browsers read them: without the line break that each may begin with.
     numbers, shown = (html.unescape(re.sub("<.*?>", "", text)).removeprefix("\n").split("\n") for text in texts)
@@ -193,7 +198,7 @@ async def test_thousands_of_findings_open_at_once(tmp_path: Path) -> None:
     async with async_browser() as browser:
         for count in sizes:
             file = tmp_path / f"{count}.html"
-            file.write_text(await render_report(apart(many(count)), SourceCode(SITE, COMMIT)))
+            file.write_text(await rendered(apart(many(count)), SourceCode(SITE, COMMIT)))
             page = await opened(browser, WIDE, "light")
             session = await page.context.new_cdp_session(page)
             await session.send("Performance.enable")
@@ -208,7 +213,7 @@ async def test_thousands_of_findings_open_at_once(tmp_path: Path) -> None:
 @pytest.mark.browser
 async def test_decisions_of_a_person_are_saved_for_the_next_batch(tmp_path: Path) -> None:
     file, saved = tmp_path / "report.html", tmp_path / "decisions.yaml"
-    file.write_text(await render_report(many(300), SourceCode(SITE, COMMIT)))
+    file.write_text(await rendered(many(300), SourceCode(SITE, COMMIT)))
     async with async_browser() as chromium:
         page = await chromium.new_page(accept_downloads=True)
         problems: list[str] = []
