@@ -9,8 +9,11 @@ import asyncio
 import json
 import re
 import socket
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
@@ -26,11 +29,13 @@ from tenacity import (
     wait_random,
 )
 
-from services.kit.models.provider_words import provider_words
+from services.kit.models.provider_words import provider_words, says_too_long
 from services.kit.models.span import describe_request, describe_response
 from services.kit.models.streamed import (
+    DONE,
     ESTIMATED,
     EVENT_STREAM,
+    NOBODY,
     STREAMED,
     Hearer,
     StreamedAnswer,
@@ -44,9 +49,17 @@ from services.kit.wire import deadline
 from services.kit.wire.silence import notice_silence
 
 Answer = TypeVar("Answer")
-RETRYABLE_STATUS = frozenset({408, 409, 429, *range(500, 600)})
+# 425: too early. 498: Groq's, where all of it is in use.
+RETRYABLE_STATUS = frozenset({408, 409, 425, 429, 498, *range(500, 600)})
 # Finish reasons of an answer that is not whole, and so is none.
 CUT_SHORT = frozenset({"length", "content_filter"})
+# What endpoints call these otherwise: the second is Mistral's.
+_CUT_OTHERWISE = {
+    **dict.fromkeys(("max_tokens", "model_length", "max_output_tokens", "max_length"), "length"),
+    **dict.fromkeys(
+        ("safety", "refusal", "recitation", "prohibited_content", "blocklist", "sensitive"), "content_filter"
+    ),
+}
 LONGEST_WAIT_S = 8.0
 ACCOUNT_USED_UP = b'"insufficient_quota"'
 # A model may take its time, and the timeout is around all attempts; to connect takes none, and may be tried again.
@@ -71,6 +84,7 @@ TOOL_USE_FAILED = "tool_use_failed"
 _REFUSALS = re.compile(
     r"invalid|authenti|permission|forbidden|not_?found|quota|billing|unsupported|context_length", re.I
 )
+_REFUSES_KEY = re.compile(r"authenticat|unauthori|(?:api|access)[ _-]?key|login fail|permission denied", re.I)
 # What a client library says to itself, and no endpoint needs to hear.
 _NOT_SENT = frozenset({"extra_headers", "extra_query", "extra_body", "timeout"})
 
@@ -229,10 +243,14 @@ class Completions:
 
     async def _post(self, body: bytes) -> dict[str, Any]:
         try:
-            async with self._open().post(self._url, data=body, headers=trace_headers()) as response:
+            async with self._open().post(
+                self._url, data=body, headers=trace_headers(), allow_redirects=False
+            ) as response:
                 heard = hearer()
                 # By what has come: another call may have switched streams off since this one was asked for.
                 is_stream = response.status == 200 and response.content_type == EVENT_STREAM
+                if is_stream and heard is None:
+                    return await _read_stream(response, self._endpoint.api_key, NOBODY)
                 if heard is None or not (is_stream or self._streams):
                     return _read(response, await _content(response), self._endpoint.api_key)
                 heard.begin()
@@ -253,6 +271,8 @@ class Completions:
             self._session = aiohttp.ClientSession(
                 headers=headers,
                 connector=aiohttp.TCPConnector(limit=0, socket_factory=_open_socket),
+                # What one caller's answer sets would go with another's question.
+                cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=CONNECT_TIMEOUT,
             )
         return self._session
@@ -283,18 +303,38 @@ async def _content(response: aiohttp.ClientResponse) -> bytes:
 
 def _read(response: aiohttp.ClientResponse, content: bytes, api_key: str) -> dict[str, Any]:
     if response.status != 200:
-        retry_after = response.headers.get("Retry-After", "")
         said = provider_words(content, api_key)
+        # The key is for the endpoint that is set, and for no other that it names.
+        if moved := response.headers.get("Location", ""):
+            said = f"it has moved to {moved[:200]}, which is then to be the endpoint; {said}"
         is_call = response.status == 400 and TOOL_USE_FAILED.encode() in content
         raise CompletionError(
             TOOL_USE_FAILED if is_call else f"http_{response.status}",
             f"the model's endpoint answered {response.status}: {said}",
-            # An account that is used up answers 429 too, and no wait fills it.
-            retryable=response.status in RETRYABLE_STATUS and ACCOUNT_USED_UP not in content,
-            retry_after_s=float(retry_after) if retry_after.replace(".", "", 1).isdecimal() else None,
+            # An account that is used up answers 429 too, and no wait fills it, nor makes a prompt shorter.
+            retryable=response.status in RETRYABLE_STATUS
+            and ACCOUNT_USED_UP not in content
+            and not _is_too_long(response.status, said),
+            retry_after_s=_retry_after_s(response.headers.get("Retry-After", "")),
             said=said,
         )
     return _checked(_parse(content), content, api_key)
+
+
+def _is_too_long(status: int, said: str) -> bool:
+    """Tells whether a prompt is too long by a status that says otherwise: by 5xx, or for the tokens of a minute."""
+    return says_too_long(said) if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "request too large" in said.lower()
+
+
+def _retry_after_s(said: str) -> float | None:
+    """Returns the seconds that an endpoint asks for, as a number or as a date."""
+    if re.fullmatch(r"\d{1,9}(?:\.\d{1,9})?", said, re.ASCII):
+        return float(said)
+    try:
+        date = parsedate_to_datetime(said)
+    except ValueError:
+        return None
+    return max(0.0, date.timestamp() - time.time()) if date.tzinfo else None
 
 
 async def _read_stream(response: aiohttp.ClientResponse, api_key: str, heard: Hearer) -> dict[str, Any]:
@@ -302,6 +342,9 @@ async def _read_stream(response: aiohttp.ClientResponse, api_key: str, heard: He
     most = MOST_ANSWER_BYTES * MOST_CHUNK_BYTES
     try:
         async for data in events_of(response.content.iter_any(), most_bytes=most, most_line_bytes=MOST_ANSWER_BYTES):
+            if data == DONE:
+                streamed.end()
+                continue
             try:
                 streamed.take(_parse(data), MOST_ANSWER_BYTES)
             except (TypeError, AttributeError, KeyError, ValueError) as error:
@@ -311,21 +354,36 @@ async def _read_stream(response: aiohttp.ClientResponse, api_key: str, heard: He
         raise CompletionError("too_large", str(error), retryable=False) from error
     answer = streamed.answer
     written = orjson.dumps(answer)
-    if not streamed.is_whole:
+    # What is an error, or nothing at all, is said to be that.
+    if not streamed.is_whole and answer.get("choices"):
         raise CompletionError("connection", "the model's stream ended before its answer did", retryable=True)
     return _checked(answer, written, api_key)
 
 
 def _checked(answer: object, content: bytes, api_key: str) -> dict[str, Any]:
     choices = answer.get("choices") if isinstance(answer, dict) else None
-    if isinstance(answer, dict) and not choices and answer.get("error"):
-        raise _error_in(answer["error"], provider_words(content, api_key))
-    if not isinstance(answer, dict) or not isinstance(choices, list) or not choices:
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    if isinstance(answer, dict) and (error := _error_of(answer, choice)):
+        raise _error_in(error, provider_words(content if choice is None else orjson.dumps(error), api_key))
+    if not isinstance(answer, dict) or choice is None:
         raise CompletionError("no_choice", "the model answered with no choice", retryable=True)
-    if not isinstance(choices[0], dict) or not isinstance(_message_of(choices[0]), dict):
+    if not isinstance(choice, dict) or not isinstance(_message_of(choice), dict):
         raise CompletionError(NOT_THE_APIS_FORM, "the model's answer has no message", retryable=True)
+    if isinstance(reason := choice.get("finish_reason"), str):
+        choice["finish_reason"] = _CUT_OTHERWISE.get(reason.lower(), reason.lower())
     _count_whole_tokens(answer)
     return answer
+
+
+def _error_of(answer: Mapping[str, Any], choice: Any) -> Any:
+    """Returns the error in an answer: its own, its choice's, or all of it where it says something else instead."""
+    if isinstance(choice, dict):
+        # OpenRouter's, of the provider behind it; Mistral's says no more than that. Beside a whole answer it is none.
+        failed = choice.get("finish_reason") == "error" and {"message": "finish_reason: error"}
+        is_whole = choice.get("finish_reason") and not failed
+        return None if is_whole else choice.get("error") or answer.get("error") or failed
+    says_else = any(answer.get(name) for name in ("message", "detail", "errors", "base_resp", "status_msg"))
+    return answer.get("error") or (answer if says_else else None)
 
 
 def _error_in(error: object, said: str) -> CompletionError:
@@ -333,8 +391,11 @@ def _error_in(error: object, said: str) -> CompletionError:
     named = error if isinstance(error, dict) else {}
     number = next((each for each in (named.get("code"), named.get("status")) if isinstance(each, int)), 0)
     refused = 400 <= number < 500 and number not in RETRYABLE_STATUS
-    if not number:
+    if not 400 <= number < 600:
+        number = 0
         refused = any(_REFUSALS.search(str(named.get(name) or "")) for name in ("type", "code", "status"))
+        refused = refused or _REFUSES_KEY.search(said) is not None
+    refused = refused or says_too_long(said)
     kind = f"error_{number}" if number else "error_for_answer"
     return CompletionError(
         kind, f"the model's endpoint answered with an error: {said}", retryable=not refused, said=said

@@ -32,6 +32,17 @@ class Hearer(Protocol):
         """Hears what follows in its text."""
 
 
+class _Nobody:
+    def begin(self) -> None:
+        """Hears nothing."""
+
+    def say(self, text: str) -> None:
+        """Hears nothing."""
+
+
+# For a stream that nobody asked for.
+NOBODY: Final[Hearer] = _Nobody()
+DONE: Final = b"[DONE]"
 _hearer: ContextVar[Hearer | None] = ContextVar("hearer", default=None)
 
 
@@ -62,8 +73,11 @@ class StreamedAnswer:
         self._whole: dict[str, Any] = {}
         self._message: dict[str, list[str]] = {}
         self._calls: dict[int, dict[str, Any]] = {}
+        # Where the last call stands that came with a number.
+        self._places: dict[int, int] = {}
         self._finish_reason: str | None = None
         self._has_choice = False
+        self._is_done = False
         self._length = 0
 
     @property
@@ -80,8 +94,12 @@ class StreamedAnswer:
 
     @property
     def is_whole(self) -> bool:
-        """Whether its end has come."""
-        return self._finish_reason is not None or "error" in self._whole
+        """Whether its end has come, or it is an error."""
+        return self._finish_reason is not None or self._is_done or "error" in self._whole
+
+    def end(self) -> None:
+        """Hears that there is no more; some endpoints say nothing else of it."""
+        self._is_done = True
 
     def take(self, chunk: Any, most: int) -> None:
         """Takes a chunk, as long as it is of so many characters at most. Raises StreamTooLong.
@@ -89,6 +107,8 @@ class StreamedAnswer:
         Raises TypeError, AttributeError, KeyError or ValueError for what is not of the API's form.
         """
         self._whole |= {name: chunk[name] for name in _WHOLE if chunk.get(name) is not None}
+        if chunk.get("object") == "error" or ("message" in chunk and "choices" not in chunk):
+            self._whole.setdefault("error", chunk)
         for choice in (chunk.get("choices") or ())[:1]:
             self._has_choice = True
             self._finish_reason = choice.get("finish_reason") or self._finish_reason
@@ -105,14 +125,30 @@ class StreamedAnswer:
             raise StreamTooLong("the model answered with too much")
 
     def _take_call(self, number: int, part: Mapping[str, Any]) -> None:
-        index = part.get("index")
-        begun = {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
-        call = self._calls.setdefault(number if index is None else int(index), begun)
-        call["id"] = call["id"] or part.get("id") or ""
         function = part.get("function") or {}
-        for name in ("name", "arguments"):
-            call["function"][name] += function.get(name) or ""
-            self._length += len(function.get(name) or "")
+        name, arguments = function.get("name") or "", function.get("arguments")
+        if arguments is not None and not isinstance(arguments, str):
+            arguments = json.dumps(arguments)  # whole, as Ollama's own API has them
+        place = number if (index := part.get("index")) is None else int(index)
+        place = self._places.get(place, place)
+        call = self._calls.get(place)
+        if call is not None and _is_another(call, part.get("id"), name):
+            # Gemini and Ollama number all calls 0, or none.
+            self._places[number if index is None else int(index)] = place = max(self._calls) + 1
+            call = None
+        if call is None:
+            call = self._calls[place] = {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
+        call["id"] = call["id"] or part.get("id") or ""
+        given = call["function"]
+        given["name"] += name if name != given["name"] else ""  # some say it again with each part
+        given["arguments"] += arguments or ""
+        self._length += len(name) + len(arguments or "")
+
+
+def _is_another(call: Mapping[str, Any], call_id: Any, name: str) -> bool:
+    """Tells whether what comes with the number of a call begins another: with a name, and an id or after arguments."""
+    is_known = bool(call_id) and call_id == call["id"]
+    return bool(name) and not is_known and bool((call_id and call["id"]) or call["function"]["arguments"])
 
 
 def _text_of(content: Any) -> str:
@@ -123,7 +159,7 @@ def _text_of(content: Any) -> str:
 
 
 async def events_of(parts: AsyncIterator[bytes], *, most_bytes: int, most_line_bytes: int) -> AsyncIterator[bytes]:
-    """Yields the data of server-sent events, without the one that ends them. Raises StreamTooLong."""
+    """Yields the data of server-sent events. Raises StreamTooLong."""
     size, begun = 0, list[bytes]()
     async for part in parts:
         size += len(part)
@@ -142,8 +178,7 @@ async def events_of(parts: AsyncIterator[bytes], *, most_bytes: int, most_line_b
 
 
 def _data_of(line: bytes) -> bytes:
-    data = line.strip().removeprefix(b"data:").strip() if line.startswith(b"data:") else b""
-    return b"" if data == b"[DONE]" else data
+    return line.strip().removeprefix(b"data:").strip() if line.startswith(b"data:") else b""
 
 
 def estimate_usage(request: Mapping[str, Any], answer: dict[str, Any]) -> None:
