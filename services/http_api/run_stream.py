@@ -39,8 +39,10 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 2.0
 # Messages under way that the id of an event speaks of, and attempts at nodes that have written.
 MOST_UNDER_WAY: Final = 8
 MOST_ATTEMPTS: Final = 32
-_COUNTS: Final = r"[0-9a-f]{8}:\d{1,9}"
-_EVENT_ID: Final = re.compile(rf"(\d{{1,18}})\.(-?\d{{1,9}})((?:\+{_COUNTS})*)((?:~{_COUNTS})*)")
+# How far a reader has heard, and behind it, each with a mark, what more there is to say of it. Marks of a later
+# release, as there may be in an upgrade, are passed over: what only they tell of is told once more.
+_EVENT_ID: Final = re.compile(r"(\d{1,18})\.(-?\d{1,9})((?:[!-,/;-@\[-`{-~][0-9A-Za-z:.-]{1,64})*)", re.ASCII)
+_COUNT: Final = re.compile(r"([+~])([0-9a-f]{8}):(\d{1,9})(?![0-9A-Za-z:.-])", re.ASCII)
 # That something which a node wrote is left out.
 LEFT_OUT: Final = "custom/left_out"
 _BEFORE_ALL: Final = -2
@@ -86,18 +88,16 @@ def _digest(name: str) -> str:
     return f"{zlib.crc32(name.encode()):08x}"
 
 
-def _counts(given: str, mark: str) -> dict[str, int]:
-    counts = (each.split(":") for each in given.split(mark)[1:])
-    return {digest: int(count) for digest, count in counts}
-
-
 def position_of(last_event_id: str) -> Position:
     """Returns where a stream goes on. Raises Invalid for what is no id of this server's."""
     if last_event_id in ("", "-1", "0"):
         return Position()
     if not (found := _EVENT_ID.fullmatch(last_event_id)):
         raise Invalid("Last-Event-ID: is none of this server's; leave it out to hear all")
-    return Position(int(found[1]), int(found[2]), _counts(found[3], "+"), _counts(found[4], "~"))
+    position = Position(int(found[1]), int(found[2]))
+    for mark, digest, count in _COUNT.findall(found[3]):
+        (position.said if mark == "+" else position.written)[digest] = int(count)
+    return position
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,11 @@ def test_no_name_makes_another_event() -> None:
 def test_a_place_in_a_stream_is_told_and_read_back() -> None:
     assert position_of(Position(12, -1).id) == Position(12, -1)
     assert position_of("-1") == position_of("") == Position()
-    for forged in ("12", "1.2.3", "x", "9" * 40 + ".1", "1.1\n"):
+    heard = Position(12, 3, {"deadbeef": 5}, {"0badcafe": 2})
+    assert position_of(heard.id) == heard
+    # In an upgrade a stream goes on at a replica that knows less.
+    assert position_of("12.3+deadbeef:5~0badcafe:2*later:1!x+other~1:2:3") == heard
+    for forged in ("12", "1.2.3", "x", "9" * 40 + ".1", "1.1\n", "1.1+", "1.1+deadbeef:5\n", "1.1 ", "1.1+ü"):
         with pytest.raises(Invalid):
             position_of(forged)
 
