@@ -12,6 +12,7 @@ from mcp import Client, InputRequiredRoundsExceededError, MCPError
 from mcp.types import CONNECTION_CLOSED, INVALID_PARAMS, PARSE_ERROR, REQUEST_TIMEOUT
 from pydantic import ValidationError
 
+from services.kit.text.problems import problems_of
 from services.kit.wire.tasks import detached
 from services.mcp_executor.errors import AnswerNotRead, CallFailed
 from services.mcp_executor.http_answers import HTTP_REFUSED, HTTP_STATUS, TOO_LARGE
@@ -78,7 +79,11 @@ class Connection:
             raise CallFailed(
                 "asks_back", "The server asks for more than the arguments, which is not offered."
             ) from error
-        except (MCPError, ValidationError, TimeoutError, RuntimeError) as error:
+        except ValidationError as error:  # which it would be each time
+            problem = str(problems_of(error)[0])[:_LONGEST_WORDS]
+            told = f"No result: the answer is none of MCP ({problem}). What was asked for may have been done."
+            raise CallFailed("tool_failed", told) from error
+        except (MCPError, TimeoutError, RuntimeError) as error:
             raise _failure(error) from error
 
     async def aclose(self) -> None:

@@ -20,6 +20,11 @@ TOO_LARGE: Final = -32098
 EVENTS_MESSAGES: Final = 4
 _JSON: Final = "application/json"
 _EVENTS: Final = "text/event-stream"
+# Half a pair of surrogates, as programs leave that cut a text in the middle of a character; no reader of JSON takes it.
+_HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_ESCAPE: Final = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
+)
 _END_OF_EVENT: Final = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r)")
 
 
@@ -118,7 +123,7 @@ class _BoundedJson(_Bounded):
             body = b"".join([part async for part in self._stream])
         except AnswerTooLarge:
             body = self._instead
-        yield body
+        yield without_halves(body)
 
 
 class _BoundedEvents(_BoundedJson):
@@ -127,7 +132,7 @@ class _BoundedEvents(_BoundedJson):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
             async for event in self._events():
-                yield event
+                yield without_halves(event)
         except AnswerTooLarge:
             yield b"event: message\ndata: " + self._instead + b"\n\n"
 
@@ -143,6 +148,13 @@ class _BoundedEvents(_BoundedJson):
             if len(pending) > self._most_bytes:
                 raise AnswerTooLarge(f"an event is larger than {self._most_bytes:,} bytes")
         yield bytes(pending)
+
+
+def without_halves(message: bytes) -> bytes:
+    """Returns a message with a replacement character for each half of a pair of surrogates."""
+    if not _HALF.search(message):
+        return message
+    return _ESCAPE.sub(lambda escape: rb"\ufffd" if escape[1] else escape[0], message)
 
 
 def too_large(request_id: Any, most_bytes: int) -> bytes:

@@ -25,7 +25,7 @@ def output_of(result: mcp_types.CallToolResult, *, most_chars: int) -> tools_pb2
     if result.is_error:
         raise CallFailed("tool_failed", text or "The server says that it failed, and not why.")
     output = tools_pb2.ToolOutput(text=text, truncated=cut)
-    if structured is not None and len(json.dumps(structured)) <= most_chars:
+    if isinstance(structured, dict) and len(json.dumps(structured)) <= most_chars:
         data = _as_struct(structured)
         if data is not None:
             output.data.CopyFrom(data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ from mcp.types import (
     ToolAnnotations,
 )
 from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import Response
 
 from services.kit.errors import error_detail
 from services.kit.identity.keys import KeyPair
@@ -145,6 +148,56 @@ async def test_structured_content_that_breaks_the_tools_own_schema_is_a_failure(
         odd.result = CallToolResult(content=[TextContent(text="the disk is full")], is_error=True)
         answer = await executor.call("tickets_search", words="x")
         assert (answer.error.reason, answer.error.message) == ("tool_failed", "the disk is full")
+
+
+NONE = ("tool_failed", "the answer is none of MCP")
+ANSWERS: dict[str, tuple[Any, tuple[str, str]]] = {
+    "half a character": ({"content": [{"type": "text", "text": "cut: \ud83d"}]}, ("", "cut: \ufffd")),
+    "a kind of content that nobody knows": ({"content": [{"type": "hologram", "data": "x"}]}, NONE),
+    "text that is none": ({"content": [{"type": "text", "text": {"a": 1}}]}, NONE),
+    "no content": ({}, NONE),
+    "a list of structured content": ({"content": [], "structuredContent": [1]}, ("", "[1]")),
+    "a task": ({"task": {"taskId": "1", "status": "working"}}, NONE),
+    "a question": ({"resultType": "input_required", "inputRequests": {}, "requestState": "s"}, ("asks_back", "")),
+    "a failure that says it is none": (
+        {"content": [{"type": "text", "text": "Success!"}], "structuredContent": {"count": 1}, "isError": True},
+        ("tool_failed", "Success!"),
+    ),
+    "structured content and a failure in words": (
+        {"content": [{"type": "text", "text": "failed"}], "structuredContent": {"count": 1}}, ("", "failed"),
+    ),
+    "more parts than are shown": ({"content": [{"type": "text", "text": ""}] * 10_000}, ("", "")),
+    "a type of media that is none": (
+        {"content": [{"type": "image", "data": "!", "mimeType": "x" * 100_000}]}, ("", "[cut: "),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ANSWERS)
+async def test_whatever_is_answered_is_a_result_or_a_failure(
+    tmp_path: Path, keys: KeyPair, tickets: Served, kind: str
+) -> None:
+    tools = {"long_text": {"name": "note", "effect": "writes"}}
+    tickets.server.remove_tool("long_text")
+
+    def long_text(length: int) -> Any:
+        return length
+
+    tickets.server.add_tool(long_text, structured_output=False)
+    file = write_servers(tmp_path, url=tickets.url, tools=tools)
+    assert await accepted(file) == 0
+    result, (reason, words) = ANSWERS[kind]
+
+    async def answers(request: Request) -> Response | None:
+        asked = json.loads(await request.body() or b"{}")
+        answer = {"jsonrpc": "2.0", "id": asked.get("id"), "result": {"resultType": "complete", **result}}
+        is_call = asked.get("method") == "tools/call"
+        return Response(json.dumps(answer), media_type="application/json") if is_call else None
+
+    tickets.instead = answers
+    async with executing(file, keys) as executor:
+        answer = await executor.call("note", length=1, writes=True)
+        assert (answer.error.reason, words in (answer.error.message or answer.output.text)) == (reason, True), answer
 
 
 class Answer(BaseModel):

@@ -68,3 +68,20 @@ async def test_a_message_that_is_too_large_is_said_to_be_so() -> None:
     assert await answered("application/json", b"x" * 1000, 100) == b"x" * 1000
     said = json.loads(await answered("application/json", b"x" * 1001, 100))
     assert (said["id"], said["error"]["message"]) == (3, "the answer is larger than 1,000 bytes")
+
+
+HALVES = {
+    r"a\ud83d": r"a\ufffd",
+    r"\uDE00b": r"\ufffdb",
+    r"\ud83d\ude00": r"\ud83d\ude00",
+    r"\ud83d\ud83d\ude00": r"\ufffd\ud83d\ude00",
+    r"\\ud83d \\\ud83d": r"\\ud83d \\\ufffd",
+}
+
+
+@pytest.mark.parametrize("text", HALVES)
+async def test_of_a_character_that_was_cut_in_half_the_rest_is_read(text: str) -> None:
+    message = f'{{"jsonrpc": "2.0", "id": 3, "result": {{"text": "{text}"}}}}'
+    read = message.replace(text, HALVES[text])
+    assert await answered("application/json", message.encode(), 100) == read.encode()
+    assert await answered("text/event-stream", f"data: {message}\n\n".encode(), 100) == f"data: {read}\n\n".encode()
