@@ -48,13 +48,6 @@ class OnBehalf:
 
 
 @dataclass
-class _Attempt:
-    """Whether the server has been asked to do what is wanted."""
-
-    asked: bool = False
-
-
-@dataclass
 class _Open:
     """A connection, what it said of the server's tools, and how many calls it carries."""
 
@@ -64,6 +57,14 @@ class _Open:
     known_until: float = 0.0
     calls: int = 0
     is_retired: bool = False
+
+
+@dataclass
+class _Attempt:
+    """The connection that a call is made on, and whether the server has been asked to do what is wanted."""
+
+    opened: _Open | None = None
+    asked: bool = False
 
 
 class ToolServer:
@@ -117,6 +118,7 @@ class ToolServer:
         try:
             self._outage.check()
             result = await self._call(tool, arguments, on_behalf, repeatable=repeatable)
+            await self._check_result(tool, result)
             outcome = "refused" if result.is_error else "ok"
         except OutcomeUnknown:
             outcome = "unknown"
@@ -148,6 +150,8 @@ class ToolServer:
             async with asyncio.timeout(self._call_timeout_s):
                 return await self._tried(attempt, tool, arguments, on_behalf, repeatable=repeatable)
         except TimeoutError as error:
+            if attempt.opened:  # what hangs may do so for ever
+                self._retire(attempt.opened)
             self._outage.failed("no result in time" if attempt.asked else "no connection in time")
             if attempt.asked and not repeatable:
                 raise OutcomeUnknown(self.name) from error
@@ -163,9 +167,10 @@ class ToolServer:
             attempt.asked = False
             try:
                 async with self._using(await self._token(on_behalf)) as opened:
+                    attempt.opened = opened
                     self._check(tool, await self._known(opened))
                     attempt.asked = True
-                    return await self._held(tool, await self._answer(opened.connection.call(tool, arguments)))
+                    return await self._answer(opened.connection.call(tool, arguments))
             except ToolChanged:
                 self._outage.answered()  # nothing more is wanted of it
                 raise
@@ -213,16 +218,16 @@ class ToolServer:
                 f"The server {self.name} has changed its tool {tool}, and nobody has accepted that; do without it.",
             )
 
-    async def _held(self, tool: str, result: mcp_types.CallToolResult) -> mcp_types.CallToolResult:
-        """Returns a result that is what was accepted. Raises CallFailed."""
-        schema, problem = self._accepted[tool].output_schema, ""
-        if schema is not None and not result.is_error:
-            problem = "it has no structured content"
-            if "structured_content" in result.model_fields_set:
-                problem = await self._checks.problem_of(result.structured_content, schema)
+    async def _check_result(self, tool: str, result: mcp_types.CallToolResult) -> None:
+        """Holds a result against what was accepted. Raises CallFailed."""
+        schema = self._accepted[tool].output_schema
+        if schema is None or result.is_error:
+            return
+        problem = "it has no structured content"
+        if "structured_content" in result.model_fields_set:
+            problem = await self._checks.problem_of(result.structured_content, schema)
         if problem:
             raise CallFailed("tool_failed", f"The result is not what the tool says it is: {problem}")
-        return result
 
     async def _known(self, opened: _Open, *, anew: bool = False) -> Mapping[str, Definition]:
         if anew or time.monotonic() >= opened.known_until:

@@ -17,8 +17,10 @@ from tests.integration.mcp_executor.conftest import Executor, accepted, executin
 
 ROOT = Path(__file__).parents[3]
 TOOLS: dict[str, Any] = {
-    "search": {}, "long_text": {}, "flood": {}, "junk": {}, "storm": {}, "die": {"effect": "writes", "name": "note"},
-}  # fmt: skip
+    **{name: {} for name in ("search", "long_text", "flood", "junk", "storm")},
+    "hang": {"name": "tickets_broken"},
+    "die": {"effect": "writes", "name": "note"},
+}
 
 
 async def servers(folder: Path, command: list[str] | None = None) -> Path:
@@ -58,6 +60,14 @@ async def test_an_answer_that_is_too_large_is_its_calls_failure(tmp_path: Path, 
         assert (answer.error.reason, "larger than 50,000 bytes" in answer.error.message) == ("tool_failed", True)
         # The program begins anew for the next, which is heard.
         assert (await executor.call("note", writes=True)).error.reason == "outcome_unknown"
+        assert found(await executor.call("tickets_search", words="login")) == ["Fix login"]
+
+
+@pytest.mark.parametrize("said", ["", '{"jsonrpc": "2.0"'])
+async def test_a_program_that_hangs_is_begun_anew(tmp_path: Path, keys: KeyPair, said: str) -> None:
+    file = await servers(tmp_path)
+    async with executing(file, keys, mcp_call_timeout_s=5) as executor:
+        assert "no result within 5 s" in await away(executor, "tickets_broken", said=said)
         assert found(await executor.call("tickets_search", words="login")) == ["Fix login"]
 
 
