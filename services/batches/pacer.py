@@ -75,8 +75,7 @@ class Pacer:
         """Begins what may begin; tells whether anything is left to do for this claim."""
         try:
             self._look_at_quiet()
-            held_up_by = self._held_up_by if time.monotonic() < self._held_up_until else ""
-            state = await self._claims.renew(self._claim, pace=self._pace.limit, held_up_by=held_up_by)
+            state = await self._claims.renew(self._claim, pace=self._pace.limit, held_up_by=self._held_up_by)
             if state is None:
                 return False
             if self._left_alone:
@@ -84,7 +83,7 @@ class Pacer:
             if state is BatchState.CANCELLING:
                 self._cancelling.set()
                 await self._claims.cancel_pending(self._claim)
-            elif not held_up_by and (room := self._pace.limit - len(self._held)) > 0:
+            elif time.monotonic() >= self._held_up_until and (room := self._pace.limit - len(self._held)) > 0:
                 for item in await self._claims.begin(self._claim, room):
                     self._start(item)
             if self._held or not await self._claims.finish(self._claim):
@@ -122,6 +121,7 @@ class Pacer:
                 await asyncio.sleep(AWAY_S)
             if ended:
                 self._ended_at = time.monotonic()
+                self._went_on()
                 ITEMS_ENDED.labels(state.value.lower()).inc()
                 if run is not None and verdict is not None and item.truth is not None:
                     tell_verdict(
@@ -147,6 +147,7 @@ class Pacer:
             run_id = item.run_id
             if not run_id:
                 run_id = (await self._runs.create(item, self._cancelling)).run_id
+                self._went_on()
                 with suppress(BatchDatabaseAway):  # it is noted with the end, too
                     await self._claims.note_run(self._claim, item.number, run_id)
             item.input = b""
@@ -177,6 +178,11 @@ class Pacer:
         self._held_up_until = max(self._held_up_until, now + max(hindrance.retry_after_s, ROUND_S))
         if self._pace.refused(now=now):
             SLOWED.labels(hindrance.cause).inc()
+
+    def _went_on(self) -> None:
+        """Takes that a run was made or has ended: what was in the way is so no longer."""
+        if time.monotonic() >= self._held_up_until:
+            self._held_up_by = ""
 
     def _look_at_quiet(self) -> None:
         now = time.monotonic()

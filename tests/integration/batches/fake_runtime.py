@@ -70,6 +70,8 @@ class FakeRuntime(runs_pb2_grpc.RunServiceServicer):
         self.failing: dict[str, SignalboxError] = {}
         # What comes of findings, by fingerprint.
         self.verdicts: dict[str, sast_pb2.Verdict] = {}
+        # What runs say that they wait for before they end.
+        self.waits_for = ""
         # Whether runs end by themselves; else they do when they are cancelled.
         self.ends = True
         self._over: dict[str, asyncio.Event] = {}
@@ -105,9 +107,12 @@ class FakeRuntime(runs_pb2_grpc.RunServiceServicer):
         """Says that a run has ended, once it has."""
         self._verifier.verify(bearer_token(context.invocation_metadata()))
         run = self.runs[request.run_id]
+        if self.waits_for:
+            waiting = runs_pb2.StateChanged(waiting_for=self.waits_for)
+            yield runs_pb2.WatchRunResponse(event=runs_pb2.RunEvent(run_id=run.run_id, state_changed=waiting))
         await asyncio.sleep(RUN_S)
         if self.ends:
-            self._end(run, runs_pb2.RUN_STATE_SUCCEEDED)
+            self.end(run, runs_pb2.RUN_STATE_SUCCEEDED)
         await self._over[run.run_id].wait()
         ended = runs_pb2.RunEnded(run=run)
         yield runs_pb2.WatchRunResponse(event=runs_pb2.RunEvent(sequence=1, run_id=run.run_id, run_ended=ended))
@@ -121,10 +126,11 @@ class FakeRuntime(runs_pb2_grpc.RunServiceServicer):
         """Ends a run that has not."""
         del context
         run = self.runs[request.run_id]
-        self._end(run, runs_pb2.RUN_STATE_CANCELLED)
+        self.end(run, runs_pb2.RUN_STATE_CANCELLED)
         return runs_pb2.CancelRunResponse(run=run)
 
-    def _end(self, run: runs_pb2.Run, state: runs_pb2.RunState) -> None:
+    def end(self, run: runs_pb2.Run, state: runs_pb2.RunState = runs_pb2.RUN_STATE_SUCCEEDED) -> None:
+        """Ends a run that has not."""
         if run.run_id not in self.active:
             return
         self.active.discard(run.run_id)

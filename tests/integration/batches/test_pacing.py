@@ -277,6 +277,24 @@ async def test_refusals_and_outages_hold_a_batch_up_and_cost_no_item(
     await stop(replica)
 
 
+async def test_what_runs_wait_for_is_told_until_one_goes_on(
+    open_platform: Callable[..., Awaitable[Platform]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.batches.pacer.ROUND_S", 0.02)
+    platform = await open_platform()
+    platform.runtime.ends, platform.runtime.waits_for = False, "the model"
+    batch_id = await platform.started(["a", "b"])
+    replica = platform.replica()
+    await platform.until(batch_id, lambda batch: bool(batch.held_up_by))
+    told = [(await platform.store.get(CALLER, batch_id)).held_up_by for _ in range(50)]
+    assert set(told) == {"the model is away"}
+    platform.runtime.ends = True
+    for run in platform.runtime.runs.values():
+        platform.runtime.end(run)
+    assert (await platform.over(batch_id)).held_up_by == ""
+    await stop(replica)
+
+
 async def test_an_item_that_is_refused_costs_itself_and_can_be_retried(
     open_platform: Callable[..., Awaitable[Platform]],
 ) -> None:
