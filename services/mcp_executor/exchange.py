@@ -89,7 +89,7 @@ class CallersTokens:
             given = {name: value for name, value in asked.items() if value}
             response = await self._client.post(exchange.url, data=given, headers=self._credentials())
             said = response.json()
-        except (OSError, ValueError, httpx2.HTTPError, httpx2.StreamError) as error:
+        except (OSError, ValueError, RecursionError, httpx2.HTTPError, httpx2.StreamError) as error:
             raise self._away(str(error) or type(error).__name__) from error
         if not isinstance(said, dict):
             raise self._away("its answer is no JSON object")
@@ -101,8 +101,9 @@ class CallersTokens:
         if problem := self._problem_of(said, token):
             raise self._away(problem)
         TOKENS.labels(self._server, "given").inc()
-        known = isinstance(life_s, int | float) and 0 < life_s < math.inf
-        return token, min(float(life_s or 0), _LONGEST_LIFE_S) if known else _LIFE_S
+        if not isinstance(life_s, int | float) or not 0 < life_s < math.inf:
+            life_s = _LIFE_S
+        return token, float(min(life_s, _LONGEST_LIFE_S))
 
     def _problem_of(self, said: dict[str, Any], token: str) -> str:
         """Returns why a token is not to be sent to the server; empty where it may be.

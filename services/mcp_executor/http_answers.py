@@ -179,7 +179,7 @@ def _asked(request: httpx2.Request) -> Any:
 def _is_json_rpc_error(body: bytes) -> bool:
     try:
         said = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     error = said.get("error") if isinstance(said, dict) else None
     return isinstance(error, dict) and isinstance(error.get("code"), int)

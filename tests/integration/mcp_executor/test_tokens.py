@@ -154,6 +154,7 @@ async def test_a_missing_grant_is_told_and_not_waited_for(tmp_path: Path, keys: 
         JSONResponse({"access_token": jwt.encode({"aud": "payroll"}, "k" * 32), "token_type": "Bearer"}),
         JSONResponse({"access_token": "a", "token_type": "DPoP"}),
         JSONResponse([1]),
+        Response("[" * 100_000, media_type="application/json"),
     ],
 )
 async def test_an_issuer_that_gives_no_token_is_away(

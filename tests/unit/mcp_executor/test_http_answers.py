@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
-from services.mcp_executor.http_answers import TOO_LARGE, McpTransport
+from services.mcp_executor.http_answers import HTTP_REFUSED, TOO_LARGE, McpTransport
 
 
 async def test_what_a_server_says_unasked_is_not_listened_to() -> None:
@@ -30,12 +30,12 @@ class Parts(httpx2.AsyncByteStream):
             yield part
 
 
-async def answered(kind: str, body: bytes, size: int) -> bytes:
+async def answered(kind: str, body: bytes, size: int, status: int = 200) -> bytes:
     """What is read of an answer, of whose messages none may be larger than 1,000 bytes."""
-    transport = McpTransport(1000)
+    transport = McpTransport(200_000 if status >= 400 else 1000)
 
     def answer(_request: httpx2.Request) -> httpx2.Response:
-        return httpx2.Response(200, headers={"content-type": kind}, stream=Parts(body, size))
+        return httpx2.Response(status, headers={"content-type": kind}, stream=Parts(body, size))
 
     transport._sending = httpx2.MockTransport(answer)  # type: ignore[assignment]
     asked = {"jsonrpc": "2.0", "id": 3, "method": "tools/call"}
@@ -85,3 +85,10 @@ async def test_of_a_character_that_was_cut_in_half_the_rest_is_read(text: str) -
     read = message.replace(text, HALVES[text])
     assert await answered("application/json", message.encode(), 100) == read.encode()
     assert await answered("text/event-stream", f"data: {message}\n\n".encode(), 100) == f"data: {read}\n\n".encode()
+
+
+@pytest.mark.parametrize("body", [b"", b"<h1>Bad gateway</h1>", b"[" * 100_000, b"1" * 100_000, b'{"error": {}}'])
+@pytest.mark.parametrize("status", [400, 502])
+async def test_of_a_refusal_in_other_words_the_status_is_told(status: int, body: bytes) -> None:
+    error = json.loads(await answered("application/json", body, 400, status))["error"]
+    assert (error["code"], error["data"]) == (HTTP_REFUSED, {"http_status": status})
