@@ -47,6 +47,17 @@ class Assistant:
         schema = json_of(self.agent.output_schema)
         return frozenset(schema.get("properties") or ())
 
+    def known(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns what of an input the graph's state has; all of it where that is nothing, so that it is refused.
+
+        LangGraph passes over the rest, and pages count on that: they send what their own parts keep, too.
+        """
+        schema = json_of(self.agent.input_schema)
+        fields = schema.get("properties") or {}
+        if schema.get("additionalProperties"):
+            return dict(given)
+        return {name: value for name, value in given.items() if name in fields} or dict(given)
+
     def document(self) -> dict[str, Any]:
         """Returns it as the protocol has it."""
         return {

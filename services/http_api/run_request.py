@@ -257,7 +257,7 @@ class RunBody(Body):
         given = {} if self.input is None else self.input
         if not isinstance(given, dict):
             raise Invalid("input: is to be an object with the fields of the graph's state")
-        asked = hosted_pb2.GraphInput(agent=assistant.name, input=struct_of(given))
+        asked = hosted_pb2.GraphInput(agent=assistant.name, input=struct_of(assistant.known(given)))
         if self.context is not None:
             asked.context.CopyFrom(struct_of(self.context))
         if configured := self._configured(thread_id):

@@ -334,7 +334,7 @@ class RunRoutes:
         elif body.input is not None:
             if not isinstance(body.input, dict):
                 raise Invalid("input: is to be an object with the fields of the graph's state")
-            fork.input.CopyFrom(struct_of(body.input))
+            fork.input.CopyFrom(struct_of(assistant.known(body.input)))
         return fork
 
     def _told(

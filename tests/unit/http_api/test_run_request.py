@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from signalbox.v1 import agents_pb2, hosted_pb2
 
+from services.http_api.assistants import Assistant
 from services.http_api.errors import Invalid
+from services.http_api.json_bodies import json_of
 from services.http_api.run_request import RunBody, read_body
 
 
@@ -55,3 +58,19 @@ def test_the_answer_that_a_graph_around_it_was_resumed_with_is_one_by_id() -> No
     # It runs there for the first time, or says something else.
     assert resumed.answering([]) is resumed
     assert not given(thread_id="t").answering(["a"]).resumes
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        ({"messages": [], "tools": [], "copilotkit": {}}, {"messages": []}),
+        ({"mesages": []}, {"mesages": []}),  # to be refused
+        ({}, {}),
+    ],
+)
+def test_what_pages_send_beside_the_graphs_state_is_passed_over(given: dict[str, Any], taken: dict[str, Any]) -> None:
+    agent = agents_pb2.Agent(name="talk", input_type=hosted_pb2.GraphInput.DESCRIPTOR.full_name)
+    agent.input_schema.update({"properties": {"messages": {}, "text": {}}})
+    assert json_of(body(input=given).run_input(Assistant(agent), "t").graph.input) == taken
+    agent.input_schema.update({"additionalProperties": True})
+    assert json_of(body(input=given).run_input(Assistant(agent), "t").graph.input) == given
