@@ -88,11 +88,11 @@ findings-test: .venv/.dev ## Kill the command and every service three times whil
 adding-an-agent-test: .venv/.dev ## Add the agent of ARCHITECTURE.md's page to a copy of the repository, and run it there
 	$(BIN)/pytest -m adding_an_agent tests/contract tests/e2e $(PYTEST_ARGS)
 
-browser-test: .venv/.dev ## Look at the console and the pages that explain a run with Chromium, which has to be there
+browser-test: .venv/.dev ## Look at the console, the pages that explain a run and Agent Chat UI with Chromium, which has to be there
 	@command -v chromium chromium-browser google-chrome >/dev/null || { echo "no Chromium here (Debian: apt-get install chromium)" >&2; exit 1; }
 	$(BIN)/pytest -m browser tests/integration/console tests/integration/findings tests/e2e $(PYTEST_ARGS)
 
-client-programs-test: .venv/.dev ## Run the programs of docs/clients.md (needs Go, node and their package indexes)
+client-programs-test: .venv/.dev ## Run the programs of docs/clients.md and docs/http.md, and Agent Chat UI (needs Go, node and their package indexes)
 	@for each in go npm; do command -v $$each >/dev/null || { echo "no $$each here" >&2; exit 1; }; done
 	$(BIN)/pytest -m client_programs -rs tests/e2e $(PYTEST_ARGS)
 

@@ -6,6 +6,7 @@ Where a tool is missing, or has no package index, its test is skipped and says s
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import shutil
@@ -21,7 +22,9 @@ from tests.fixtures.stack import Platform, World, platform
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "http.md").read_text(encoding="utf-8")
+FIXTURES = ROOT / "tests" / "fixtures"
 STEP_TIMEOUT_S = 600
+PACKAGES = "@langchain/langgraph-sdk@1 @langchain/core@1 react@19 react-dom@19 react-test-renderer@19"
 pytestmark = pytest.mark.timeout(STEP_TIMEOUT_S + 300)
 # What a page does with `useStream`: it asks, is asked, answers, and edits what it has said.
 USE_STREAM = """
@@ -66,7 +69,8 @@ process.exit(0);
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def served(harbour: World) -> AsyncIterator[Platform]:
     """A platform as the page has it."""
-    env = {"runtime": {"SIGNALBOX_AGENT_FOLDERS": str(ROOT / "examples" / "graphs")}}
+    folders = (ROOT / "examples" / "graphs", FIXTURES / "hosted_chat")
+    env = {"runtime": {"SIGNALBOX_AGENT_FOLDERS": ",".join(map(str, folders))}}
     async with platform(harbour, service_env=env, http_replicas=1) as running:
         yield running
 
@@ -130,10 +134,28 @@ async def test_the_javascript_program_streams_steps_and_prints_the_answer(served
 async def test_a_page_with_use_stream_asks_answers_and_edits(served: Platform, tmp_path: Path) -> None:
     needs_index("npm", tmp_path)
     (tmp_path / "page.mjs").write_text(USE_STREAM)
-    packages = "@langchain/langgraph-sdk@1 @langchain/core@1 react@19 react-dom@19 react-test-renderer@19"
-    printed = await shell(f"npm install --silent --no-audit --no-fund {packages}\nnode page.mjs", tmp_path, served)
+    printed = await shell(f"npm install --silent --no-audit --no-fund {PACKAGES}\nnode page.mjs", tmp_path, served)
     asked, values, edited = (line.partition(": ")[2] for line in printed.splitlines() if ": " in line)
     assert "coat" in asked or "80" in asked
     assert "coat" in values
     assert re.search("sock", edited)
     assert "coat" not in edited
+
+
+@pytest.mark.client_programs
+async def test_pages_of_one_thread_join_queue_stop_answer_and_branch(served: Platform, tmp_path: Path) -> None:
+    needs_index("npm", tmp_path)
+    shutil.copy(FIXTURES / "pages" / "use_stream.mjs", tmp_path)
+    commands = f"npm install --silent --no-audit --no-fund {PACKAGES}\nnode use_stream.mjs"
+    printed = (await shell(commands, tmp_path, served)).splitlines()
+    told = {name: json.loads(value) for name, mark, value in (line.partition(": ") for line in printed) if mark}
+    first, second = told["joined"]
+    assert first == second
+    assert first[0].endswith("word29 ")
+    assert told["queued"] == ["Hello", "One", "Two"]
+    assert told["stopped"] == ["Hello", "One", "Two", "Stop me"]
+    assert told["asked"] == [{"to": "ana@example.com"}] * 2
+    assert "sent to ana@example.com" in told["sent"]
+    assert told["edited"] == ["Edited"]
+    assert told["branch"] == ["Hello", "One", "Two", "Stop me", "Send a mail"]
+    assert told["errors"] == []
