@@ -6,17 +6,21 @@ import json
 import re
 import shutil
 import signal
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from mcp import Client, StdioServerParameters
 
+from tests.fixtures.page import blocks
 from tests.integration.local.running_up import Up, start_up
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "bring-your-graph.md"
+MCP = ROOT / "docs" / "mcp.md"
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +34,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def dev(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> AsyncIterator[Up]:
-    """`signalbox dev` on that folder."""
-    running = await start_up(tmp_path_factory.mktemp("dev") / "run", str(folder), command="dev")
+    """`signalbox dev` on that folder, with servers of tools, as docs/mcp.md has it."""
+    [line] = [line for line in "\n".join(blocks(["sh"], MCP)).splitlines() if line.startswith("signalbox dev")]
+    _, command, graphs, *options = line.split()
+    made = tmp_path_factory.mktemp("dev")
+    (made / options[-1]).write_text("servers: {}\n")
+    assert graphs == "examples/graphs"
+    running = await start_up(made / "run", str(folder), *options, command=command, cwd=made)
     yield running
     await running.end(signal.SIGTERM)
 
@@ -73,3 +82,15 @@ async def test_it_does_what_the_page_says(dev: Up, folder: Path, tmp_path: Path)
     await dev.says("runtime is back")
     file.write_text(given(page, "calculator"))
     assert "That makes 42." in (await dev.run("run", "calculator", "--input", str(file), "--as", "27")).out
+
+
+async def test_a_client_of_mcp_starts_what_the_page_has_for_it(dev: Up) -> None:
+    [given] = [json.loads(block) for block in blocks(["json"], MCP)]
+    [server] = given["mcpServers"].values()
+    path = f"{Path(sys.executable).parent}:{dev.env['PATH']}"
+    async with Client(
+        StdioServerParameters(**server, env={**dev.env, "PATH": path}), read_timeout_seconds=60
+    ) as client:
+        assert {"calculator", "data_chat", "follow_run"} <= {tool.name for tool in (await client.list_tools()).tools}
+        asked = {"messages": [{"role": "user", "content": "What is 6 times 7?"}]}
+        assert "42" in str(await client.call_tool("calculator", asked))

@@ -40,6 +40,7 @@ async def test_a_token_for_the_server_is_sent_and_one_that_says_nothing_of_it(cl
 @pytest.mark.parametrize(
     ("life_s", "is_kept"),
     [(600, True), (10**400, True), (0.5, False), (20, False), (-1, True), (None, True), ("600", True), ({}, True)],
+    ids=lambda each: str(each)[:9],
 )
 async def test_a_token_is_kept_for_as_long_as_it_lives_or_a_while(life_s: Any, is_kept: bool) -> None:
     tokens = tokens_of({}, expires_in=life_s)
