@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import io
 import json
 import tempfile
 from collections import Counter
@@ -14,7 +15,6 @@ from typing import IO, Any, Final, TypeAlias
 import xlsxwriter
 from google.protobuf.json_format import MessageToDict
 from signalbox.v1 import batches_pb2, sast_pb2
-from xlsxwriter.exceptions import FileCreateError
 
 from services.cli.batch_results import cell_of, columns_of, result_of
 from services.cli.errors import CliError
@@ -237,6 +237,23 @@ async def write_html(items: AsyncIterator[batches_pb2.BatchItem], path: Path, *,
     return batch.notes
 
 
+class _Noting(io.FileIO):
+    """A file that takes what there is no room for, and keeps the error: a library that can't write can't close, too."""
+
+    error: OSError | None = None
+
+    def write(self, data: Any, /) -> int:
+        """Writes all of it, or notes why not."""
+        left = memoryview(data).cast("B")
+        size = len(left)
+        try:
+            while left and self.error is None:
+                left = left[super().write(left) :]
+        except OSError as error:
+            self.error = error
+        return size
+
+
 async def write_xlsx(items: AsyncIterator[batches_pb2.BatchItem], path: Path, *, with_run_ids: bool) -> Notes:
     """Writes the results of a batch as a spreadsheet, with a sheet of scores where truth is known. Raises CliError.
 
@@ -246,8 +263,8 @@ async def write_xlsx(items: AsyncIterator[batches_pb2.BatchItem], path: Path, *,
     # Rows go to the file one after another; and nothing in them becomes a formula, a number or a link.
     options = {"constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "in_memory": False}
     row = cut = 0
-    try:
-        with xlsxwriter.Workbook(str(path), options) as book:
+    with _Noting(path, "wb") as file:
+        with xlsxwriter.Workbook(file, options) as book:
             book.set_properties({"created": MADE})
             sheet, bold = book.add_worksheet("Results"), book.add_format({"bold": True})
             sheet.freeze_panes(1, 0)
@@ -267,8 +284,8 @@ async def write_xlsx(items: AsyncIterator[batches_pb2.BatchItem], path: Path, *,
                         by_rule[rule] = by_rule.get(rule, Confusion()) + confusion
             if by_rule:
                 _write_scores(book.add_worksheet("Scores"), by_rule, bold)
-    except FileCreateError as error:
-        raise OSError(str(error)) from error
+        if file.error:
+            raise file.error
     told = f"{several(cut, 'cell')} had no room for all of what is in json and csv: such a cell ends with{CUT}"
     return (told,) if cut else ()
 

@@ -12,6 +12,9 @@ from pathlib import Path
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
 
+# Where a process finds what it has open.
+OPENED = Path("/proc")
+
 
 def check_writable(path: Path) -> None:
     """Tries whether a file can be written, and leaves no trace. Raises CliError."""
@@ -34,7 +37,7 @@ def check_writable(path: Path) -> None:
 def remove_older(path: Path) -> None:
     """Removes what an earlier command wrote, so that it is not taken for what this one brings. Raises CliError."""
     try:
-        if path.is_file():  # and no pipe or device, which holds nothing
+        if path.is_file() and not _is_stream(path):
             path.unlink()
     except OSError as error:
         raise _unwritable(path, error) from error
@@ -46,8 +49,9 @@ def written_whole(path: Path, kept: str = "") -> Iterator[Path]:
 
     A pipe or a device is lent itself. `kept` is what to do where there was no room. Raises CliError.
     """
-    wanted = path.resolve()  # what a link leads to
-    part = wanted if path.exists() and not path.is_file() else wanted.with_name(f".signalbox-{secrets.token_hex(8)}")
+    # What a link leads to takes the file, and the link stays.
+    wanted = path if _is_stream(path) else path.resolve()
+    part = path if wanted is path else wanted.with_name(f".signalbox-{secrets.token_hex(8)}")
     try:
         yield part
         if part != wanted:
@@ -74,6 +78,12 @@ async def write_pieces(path: Path, pieces: AsyncIterator[str], kept: str = "") -
     with written_whole(path, kept) as part, part.open("w", encoding="utf-8", newline="") as file:
         async for piece in pieces:
             file.write(piece)
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether a path is a pipe, a device or an open file of a process, such as /dev/stdout: none can be replaced."""
+    opened = path.is_symlink() and path.readlink().is_relative_to(OPENED)
+    return opened or path.parent.resolve().is_relative_to(OPENED) or (path.exists() and not path.is_file())
 
 
 def _unwritable(path: Path, error: OSError) -> CliError:

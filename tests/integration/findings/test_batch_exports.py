@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 import tracemalloc
@@ -203,6 +204,13 @@ async def test_paths_are_read_from_a_log_as_they_were(tmp_path: Path) -> None:
     log = read_document(tmp_path / "out.sarif")
     assert violations(log) == []
     assert [result.finding.location.file for result in read_results(log, RepositoryPaths())] == list(FILES)
+
+
+async def test_a_spreadsheet_without_room_is_one_error(recwarn: pytest.WarningsRecorder) -> None:
+    with pytest.raises(OSError, match="No space left"):
+        await write_xlsx(exported(), Path("/dev/full"), with_run_ids=True)
+    gc.collect()
+    assert [str(each.message) for each in recwarn if "Exception ignored" in str(each.message)] == []
 
 
 async def test_what_has_not_ended_or_is_about_no_finding_is_told(tmp_path: Path) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
 
 from services.cli.errors import CliError
-from services.cli.output_files import write_text, written_whole
+from services.cli.output_files import remove_older, write_text, written_whole
 
 
 def half_written(file: Path, error: BaseException) -> None:
@@ -37,6 +38,25 @@ def test_a_link_and_a_mode_stay_as_they_are(tmp_path: Path) -> None:
     write_text(link, "after")
     assert link.is_symlink()
     assert (file.read_text(), file.stat().st_mode & 0o777) == ("after", 0o640)
+
+
+def test_an_open_file_of_a_process_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    link = tmp_path / "stdout"
+    read, write = os.pipe()
+    link.symlink_to(f"/proc/self/fd/{write}")
+    for name in (link, Path(f"/proc/self/fd/{write}")):
+        remove_older(name)
+        write_text(name, "said")
+        assert os.read(read, 9) == b"said"
+    with (tmp_path / "file").open("w") as file:
+        opened = tmp_path / "opened"
+        opened.symlink_to(f"/proc/self/fd/{file.fileno()}")
+        remove_older(opened)
+        write_text(opened, "said")
+    assert opened.is_symlink()
+    assert (tmp_path / "file").read_text() == "said"
+    os.close(read)
+    os.close(write)
 
 
 def test_a_device_is_written_to_and_not_replaced() -> None:
