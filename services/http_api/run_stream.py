@@ -550,7 +550,8 @@ def problem_of(run: runs_pb2.Run) -> dict[str, Any] | None:
     if run.state == runs_pb2.RUN_STATE_NEEDS_REVIEW:
         return {"error": run.stop_reason, "message": f"the run was ended by {run.stop_reason} before its answer"}
     if run.state == runs_pb2.RUN_STATE_CANCELLED:
-        return {"error": run.stop_reason, "message": "the run was cancelled"}
+        ended = f"rolled back by {run.rolled_back_by}" if run.rolled_back_by else "cancelled"
+        return {"error": run.stop_reason, "message": f"the run was {ended}"}
     if run.outcome == outcome_pb2.OUTCOME_BLOCKED and not output_of(run):
         return {"error": run.stop_reason, "message": run.error or "the guard blocked what the run came with"}
     return None

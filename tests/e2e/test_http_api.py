@@ -317,8 +317,10 @@ async def test_what_is_rolled_back_is_out_of_its_thread_also_when_all_replicas_d
             await client.threads.get_state(thread_id, undone["checkpoint"])
         with pytest.raises(NotFoundError, match="no such checkpoint"):
             await client.runs.create(thread_id, "slow_chain", checkpoint=undone["checkpoint"])
-        # What it did is still told.
-        assert (await of(client.runs.join_stream(thread_id, active)))[-1] == ("end", None)
+        # What it did is still told, and what became of it.
+        told = await of(client.runs.join_stream(thread_id, active, stream_mode="updates"))
+        assert (told[1][0], told[-2][0]) == ("updates", "error")
+        assert told[-2][1]["message"] == f"the run was rolled back by {made['run_id']}"
 
 
 async def test_a_thread_is_changed_and_goes_on_without_input_or_is_left(client: Sdk) -> None:
