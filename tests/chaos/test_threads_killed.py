@@ -18,10 +18,11 @@ from tests.chaos.script import question_for
 from tests.chaos.test_runtime_killed import kill_again_and_again
 from tests.fixtures.client import RunClient, question
 
-REFUSE, QUEUE, CANCEL = (
+REFUSE, QUEUE, CANCEL, ROLL_BACK = (
     runs_pb2.ACTIVE_RUN_POLICY_REFUSE,
     runs_pb2.ACTIVE_RUN_POLICY_QUEUE,
     runs_pb2.ACTIVE_RUN_POLICY_CANCEL_ACTIVE,
+    runs_pb2.ACTIVE_RUN_POLICY_ROLL_BACK_ACTIVE,
 )
 CALLERS = 3
 SUCCEEDED, CANCELLED = runs_pb2.RUN_STATE_SUCCEEDED, runs_pb2.RUN_STATE_CANCELLED
@@ -70,7 +71,7 @@ class Conversation:
 
 
 async def test_one_run_of_a_thread_at_a_time(deployed: Deployment, extent: Extent) -> None:
-    conversations = [Conversation(policy) for policy in (REFUSE, QUEUE, CANCEL)]
+    conversations = [Conversation(policy) for policy in (REFUSE, QUEUE, CANCEL, ROLL_BACK)]
     stopping = asyncio.Event()
     async with (
         grpc.aio.insecure_channel(deployed.stack.gateway_address) as channel,
@@ -85,14 +86,18 @@ async def test_one_run_of_a_thread_at_a_time(deployed: Deployment, extent: Exten
         finally:
             stopping.set()
     await no_orphan(deployed)
-    refusing, queueing, cancelling = conversations
+    refusing, queueing, cancelling, rolling_back = conversations
     for conversation in conversations:
         await check(deployed, conversation)
     epochs = [run.epoch for conversation in conversations for run in conversation.told]
     assert max(epochs) > 1, "no run was ever taken over: the kills hit nothing"
     assert {run.state for run in refusing.told + queueing.told} == {SUCCEEDED}
     assert refusing.refused <= {run.run_id for run in refusing.told}, "refused for a run that nobody was told of"
-    assert {run.state for run in cancelling.told} == {SUCCEEDED, CANCELLED}
+    for giving_way in (cancelling, rolling_back):
+        assert {run.state for run in giving_way.told} == {SUCCEEDED, CANCELLED}
+    rolled_back = {run.run_id for run in rolling_back.told if run.rolled_back_by}
+    assert {run.run_id for run in rolling_back.told if run.state == CANCELLED} <= rolled_back
+    assert not any(run.rolled_back_by for each in (refusing, queueing, cancelling) for run in each.told)
 
 
 async def check(deployed: Deployment, conversation: Conversation) -> None:
@@ -103,4 +108,4 @@ async def check(deployed: Deployment, conversation: Conversation) -> None:
         assert first is not None or state == "CANCELLED"
         assert first is None or last_before is None or first > last_before
         assert conversation.policy != REFUSE or created > ended_before
-        assert state_before == "SUCCEEDED" or conversation.policy == CANCEL
+        assert state_before == "SUCCEEDED" or conversation.policy in (CANCEL, ROLL_BACK)

@@ -210,21 +210,23 @@ async def test_a_run_that_ends_while_it_is_rolled_back_is_no_part_of_its_thread(
     await first.end(before, done)
     active = await begun()
     rolling = new_run(thread_id="talk", request_id="r", active_run_policy=ROLL_BACK_ACTIVE)
-    latest, _ = await second.create(rolling, claim=True)
-    # It comes to its end before its replica has heard of it.
+    passing, _ = await second.create(rolling, claim=True)
+    latest, _ = await second.create(new_run(thread_id="talk", active_run_policy=ROLL_BACK_ACTIVE), claim=True)
+    # It comes to its end before its replica has heard of either.
     ended_all_the_same = await first.end(active, done)
-    assert (ended_all_the_same.state, ended_all_the_same.rolled_back_by) == (RunState.SUCCEEDED, latest.run_id)
+    assert (ended_all_the_same.state, ended_all_the_same.rolled_back_by) == (RunState.SUCCEEDED, passing.run_id)
     assert len(await first.thread_turns(latest, 10)) == 1
     [claimed] = await second.upkeep.claim_pending(10, AGENTS)
     # A repeat rolls nothing back, nor does a run that comes after the end, or is refused.
-    assert (await second.create(rolling, claim=True))[0].run_id == latest.run_id
+    assert (await second.create(rolling, claim=True))[0].run_id == passing.run_id
     with pytest.raises(ThreadBusy):
         await begun()
     await second.end(claimed, done)
     last = await begun(active_run_policy=ROLL_BACK_ACTIVE)
     await first.end(last, done)
     assert {run.run_id: run.rolled_back_by for run in await threads.runs(OWNER, "talk")} == {
-        last.run_id: None, latest.run_id: None, active.run_id: latest.run_id, before.run_id: None,
+        last.run_id: None, latest.run_id: None, passing.run_id: latest.run_id, active.run_id: passing.run_id,
+        before.run_id: None,
     }  # fmt: skip
     made, _ = await threads.fork(OWNER, Fork("talk", last.run_id))
     assert made.run_count == 3

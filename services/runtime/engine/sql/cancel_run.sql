@@ -5,7 +5,7 @@ WITH found AS (
 ), changed AS (
     UPDATE platform.runs
     SET cancel_requested = true,
-        rolled_back_by = coalesce(%(rolled_back_by)s::uuid, rolled_back_by),
+        rolled_back_by = coalesce(rolled_back_by, %(rolled_back_by)s::uuid),
         state = CASE WHEN found.state = 'RUNNING' THEN 'RUNNING' ELSE 'CANCELLED' END,
         stop_reason = CASE WHEN found.state = 'RUNNING' THEN stop_reason ELSE 'cancelled' END,
         outcome = CASE WHEN found.state = 'RUNNING' THEN outcome ELSE 'cancelled' END,
