@@ -235,6 +235,21 @@ async def test_no_model_is_asked_in_the_same_words_again(odd: OddServices, agent
         assert max(asked.values()) == 1, (message, [model for (model, _), times in asked.items() if times > 1])
 
 
+async def test_nor_is_one_that_says_nothing_where_what_fails_is_repeated(tmp_path: Path, platform_dsn: str) -> None:
+    async with odd_services(tmp_path, platform_dsn, model_retries=2) as odd:
+        for agent, given in GIVEN.items():
+            odd.forget()
+            odd.answers = {"get_few_shot_examples": NO_EXAMPLES}
+            for role in ROLES:
+                odd.model.respond(role, lambda _: said({"content": None}))
+            run = await odd.run(given(), wall_time_s=60)
+            assert run.state in (runs_pb2.RUN_STATE_NEEDS_REVIEW, runs_pb2.RUN_STATE_FAILED), (agent, run)
+            asked = Counter((request.model, json.dumps(request.messages)) for request in odd.model.requests)
+            assert len(asked) > 2, agent
+            assert max(asked.values()) == 1, (agent, [model for (model, _), times in asked.items() if times > 1])
+            assert run.spend.token_usage.total_tokens > 0, agent
+
+
 NO_CALL: dict[str, Reply] = {
     "half of a call": said({"content": '<tool_call>{"name": "read_file", "arguments": {"path'}),
     "a call among words": said({"content": "Moment.\n<tool_call>{}</tool_call>\nGleich."}),
