@@ -68,10 +68,11 @@ def mend(answer: dict[str, Any], offered: Schemas | None = None) -> None:
     """
     is_verdict, offered = offered is None, offered or {}
     choice = answer["choices"][0]
-    if not isinstance(choice.get("finish_reason"), str):
-        choice["finish_reason"] = None
+    _tidy(answer, ("model", "system_fingerprint"))
+    _tidy(choice, ("finish_reason",))
     message = choice["message"]
     message["role"] = "assistant"  # an answer is nobody else's, whatever some endpoints call it
+    message.pop("audio", None)
     given = message.get("content")
     said = well_formed(_text_of(message))
     calls = [each for call in (*_calls_in_parts(given), *_calls_of(message)) for each in _one_by_one(_in_form(call))]
@@ -86,13 +87,24 @@ def mend(answer: dict[str, Any], offered: Schemas | None = None) -> None:
         function = call["function"]
         function["name"] = tool_name(well_formed(function.get("name") or ""), offered)
         function["arguments"] = mended_arguments(function.get("arguments"), offered.get(function["name"]))
-        if not isinstance(call.get("id"), str) or not 0 < len(call["id"]) <= LONGEST_CALL_ID or call["id"] in taken:
+        if not _is_id(call.get("id")) or call["id"] in taken:
             call["id"] = f"call_{uuid4().hex}"
         taken.add(call["id"])
     if calls:
         message["tool_calls"] = calls
     else:
         message.pop("tool_calls", None)
+
+
+def _tidy(part: dict[str, Any], names: Sequence[str]) -> None:
+    """Leaves of what stands beside an answer texts alone, as they can be kept."""
+    for name in names:
+        said = part.get(name)
+        part[name] = well_formed(said) if isinstance(said, str) else None
+
+
+def _is_id(said: Any) -> bool:
+    return isinstance(said, str) and 0 < len(said) <= LONGEST_CALL_ID and said == well_formed(said)
 
 
 def _text_of(message: Mapping[str, Any]) -> str:

@@ -369,8 +369,8 @@ def _checked(answer: object, content: bytes, api_key: str) -> dict[str, Any]:
         raise CompletionError("no_choice", "the model answered with no choice", retryable=True)
     if not isinstance(choice, dict) or not isinstance(_message_of(choice), dict):
         raise CompletionError(NOT_THE_APIS_FORM, "the model's answer has no message", retryable=True)
-    if isinstance(reason := choice.get("finish_reason"), str):
-        choice["finish_reason"] = _CUT_OTHERWISE.get(reason.lower(), reason.lower())
+    reason = choice.get("finish_reason")
+    choice["finish_reason"] = _CUT_OTHERWISE.get(reason.lower(), reason.lower()) if isinstance(reason, str) else None
     _count_whole_tokens(answer)
     return answer
 

@@ -535,7 +535,8 @@ async def test_a_key_goes_to_no_other_endpoint_than_the_one_that_is_set(model: M
     ("reason", "told"),
     [
         ("MAX_TOKENS", "length"), ("model_length", "length"), ("LENGTH", "length"), ("SAFETY", "content_filter"),
-        ("refusal", "content_filter"), ("STOP", "stop"), ("eos", "eos"), ("", ""), (None, None), (7, 7),
+        ("refusal", "content_filter"), ("STOP", "stop"), ("eos", "eos"), ("", ""), (None, None), (7, None),
+        ([], None), ({"a": 1}, None),
     ],
 )  # fmt: skip
 async def test_why_an_answer_ended_is_known_by_other_names(model: Model, reason: object, told: object) -> None:
