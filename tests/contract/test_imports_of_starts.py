@@ -17,6 +17,8 @@ from services.local.topology import MCP_EXECUTOR, OFFLINE_MODEL, SERVICES
         ("services.sql_executor.server", ["openai"]),
         ("services.sql_executor.load_examples", ["openai"]),
         ("services.runtime.commands.migrate", ["langgraph"]),
+        # What the processes that hold results against schemas import.
+        ("services.mcp_executor.__main__, services.mcp_executor.schemas", ["grpc", "mcp", "pydantic"]),
         ("services.cli.app", ["jinja2", "jsonschema", "services.findings.sarif.findings"]),
     ],
 )
