@@ -369,12 +369,18 @@ class RunSaver(AsyncPostgresSaver):
         thread_id, namespace = self._place(config)
         checkpoint_id = config["configurable"]["checkpoint_id"]
         rows = [WriteRow(task_id, idx, task_path, pack_writes(self.serde, part)) for idx, part in split(writes)]
-        self._check_size(sum(len(row.writes) for row in rows))
+        self._check_size(sum(len(row.writes) for row in rows) - self._told_bytes(writes))
         if self._claim is None or any(row.idx < 0 for row in rows):
             await self._write_ahead(thread_id, namespace, checkpoint_id, rows)
             return
         self._waiting.setdefault((thread_id, namespace, checkpoint_id), []).extend(rows)
         asyncio.get_running_loop().call_later(WRITES_WAIT_S, self._begin_flush, thread_id, namespace, checkpoint_id)
+
+    def _told_bytes(self, writes: Sequence[tuple[str, Any]]) -> int:
+        """Returns how much a node wrote to its stream writer, which is none of the state and has bounds of its own."""
+        records = [each for channel, each in writes if channel == self._steps_channel and isinstance(each, dict)]
+        told = (each for record in records for part in record.get("written", ()) for each in part["writes"])
+        return sum(len(each.encode()) for each in told if isinstance(each, str))
 
     def _begin_flush(self, thread_id: str, namespace: str, checkpoint_id: str) -> None:
         if (thread_id, namespace, checkpoint_id) in self._waiting:

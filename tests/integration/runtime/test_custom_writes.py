@@ -20,6 +20,7 @@ from typing_extensions import TypedDict
 from services.runtime.api.wire import event_proto
 from services.runtime.engine.events import Event
 from services.runtime.hosted.custom_writes import MOST_OF_ATTEMPT, MOST_OF_WRITE
+from services.runtime.hosted.definition import HostedPolicy
 from tests.fixtures.hosted import HostedReplica, hosted_replica, loaded
 
 TIMEOUT_S = 60.0
@@ -249,6 +250,27 @@ async def test_what_is_no_json_too_long_or_too_much_is_left_out_and_said(platfor
         sizes = [len(json.dumps((event.payload or {}).get("custom_writes", ()))) for event in events]
         assert max(sizes) < 2 * MOST_OF_ATTEMPT
         assert sum(map(len, large_[:-1])) <= MOST_OF_ATTEMPT
+
+
+async def test_what_is_written_takes_nothing_of_what_a_step_may_change(platform_dsn: str) -> None:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+
+    def write(state: Notes, writer: StreamWriter) -> Any:
+        del state
+        writer(deep)
+        for _ in range(20):
+            writer("x" * 1000)
+        return {"notes": ["written"]}
+
+    builder = StateGraph(Notes).add_node("write", write).add_edge(START, "write")
+    few = HostedPolicy(max_step_bytes=10_000)
+    async with hosted_replica(platform_dsn, loaded("writer", builder), policy=few) as replica:
+        ended = await replica.run("writer", {"notes": []})
+        assert ended.state == "SUCCEEDED", ended.error
+        heard, _ = await told(replica, ended, 0)
+    assert [value for _, value in heard.all] == [{"left_out": "not_json"}, *["x" * 1000] * 20]
 
 
 async def test_an_attempt_writes_anew_and_what_it_wrote_before_a_question_is_kept(platform_dsn: str) -> None:
