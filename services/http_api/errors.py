@@ -82,7 +82,8 @@ class ApiError(Exception):
     def _in_full(self) -> str:
         """The SDKs show `detail` and nothing else."""
         named = [": ".join(filter(None, (each.field, each.description))) for each in self.violations]
-        return f"{self.detail}: {'; '.join(named)}" if named else self.detail
+        told = [each for each in named if each not in self.detail]
+        return f"{self.detail}: {'; '.join(told)}" if told else self.detail
 
 
 class NotJson(ApiError):

@@ -11,6 +11,7 @@ from services.http_api.assistants import Assistant
 from services.http_api.errors import Invalid
 from services.http_api.json_bodies import json_of
 from services.http_api.run_request import RunBody, read_body
+from services.kit.errors import FieldViolation
 
 
 def body(**given: Any) -> RunBody:
@@ -74,3 +75,10 @@ def test_what_pages_send_beside_the_graphs_state_is_passed_over(given: dict[str,
     assert json_of(body(input=given).run_input(Assistant(agent), "t").graph.input) == taken
     agent.input_schema.update({"additionalProperties": True})
     assert json_of(body(input=given).run_input(Assistant(agent), "t").graph.input) == given
+
+
+def test_what_is_wrong_is_said_once() -> None:
+    violations = [FieldViolation("input.text", "is no text"), FieldViolation("input.n", "is missing")]
+    told = Invalid("the input is wrong: input.text: is no text", violations=violations).body()
+    assert told["detail"] == "the input is wrong: input.text: is no text: input.n: is missing"
+    assert [each["field"] for each in told["errors"]] == ["input.text", "input.n"]
