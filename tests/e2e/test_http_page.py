@@ -153,9 +153,10 @@ async def test_pages_of_one_thread_join_queue_stop_answer_and_branch(served: Pla
     assert first == second
     assert first[0].endswith("word29 ")
     assert told["queued"] == ["Hello", "One", "Two"]
-    assert told["stopped"] == ["Hello", "One", "Two", "Stop me"]
+    assert told["written"] == [{"looks_at": "Kiel"}]
+    assert told["stopped"] == ["Hello", "One", "Two", "What is the weather?", "Stop me"]
     assert told["asked"] == [{"to": "ana@example.com"}] * 2
     assert "sent to ana@example.com" in told["sent"]
     assert told["edited"] == ["Edited"]
-    assert told["branch"] == ["Hello", "One", "Two", "Stop me", "Send a mail"]
+    assert told["branch"] == [*told["stopped"], "Send a mail"]
     assert told["errors"] == []
