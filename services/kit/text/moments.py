@@ -41,9 +41,11 @@ _MONTH_ALONE: Final = re.compile(rf"\b(?P<month>{'|'.join(MONTHS)})\b")
 _WEEKDAY: Final = re.compile(rf"\b(?P<weekday>{'|'.join(WEEKDAYS)})s?\b")
 # Days that are told by the one on which it is said.
 _RELATIVE: Final = re.compile(
-    r"\b(?:yesterday|today|tomorrow|tonight|(?:last|past|previous|next) (?:night|week|weekend|month|quarter|year)"
-    r"|(?:vor)?gestern|heute|(?:letzte|vorige|n\u00e4chste)[mnrs]? (?:nacht|woche|wochenende|monat|quartal|jahr)"
-    r"|(?:ante)?ayer|hoy|anoche|(?:semana|mes|trimestre|a\u00f1o) (?:pasad[oa]|anterior))\b"
+    r"\b(?:yesterday|today|tomorrow|tonight"
+    r"|(?:last|past|previous|next|this) (?:night|morning|afternoon|evening|week|weekend|month|quarter|year)"
+    r"|(?:vor)?gestern|heute|(?:letzte|vorige|n\u00e4chste|diese)[mnrs]? (?:nacht|woche|wochenende|monat|quartal|jahr)"
+    r"|(?:ante)?ayer|hoy|anoche|est[ae] (?:ma\u00f1ana|tarde|semana|mes|a\u00f1o)"
+    r"|(?:semana|mes|trimestre|a\u00f1o) (?:pasad[oa]|anterior))\b"
 )
 _CLOCK: Final = re.compile(
     r"(?<![\d:.])(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,]\d+)?)?(?!\d|:\d)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 # `one`, `ein` and `uno` are articles and pronouns as well, and count within a longer number alone; `null` is no value,
 # and `once` a word of English.
@@ -45,17 +45,28 @@ _FORMS: Final = {**_SMALL, **_FEMININE, "veintiuna": 21}
 _KNOWN: Final = {**_FORMS, **{word.translate(_SPELT): value for word, value in _FORMS.items()}}
 
 
-def numbers_in_words(text: str) -> Iterator[int]:
+class WrittenNumber(NamedTuple):
+    """A number in words, and where it stands."""
+
+    value: int
+    start: int
+    end: int
+
+
+def numbers_in_words(text: str) -> Iterator[WrittenNumber]:
     """Yields the numbers that a text writes in words; `text` is in lower case."""
     number = _Number()
-    end = 0
+    start, end = 0, 0
     for match in _WORD.finditer(text):
         if text[end : match.start()].strip(" ") not in ("", "-"):
-            yield from number.end()
-        end = match.end()
+            yield from (WrittenNumber(value, start, end) for value in number.end())
+        start = start if number.is_begun else match.start()
         for word in _parts(match[0]):
-            yield from number.read(word)
-    yield from number.end()
+            for value in number.read(word):
+                yield WrittenNumber(value, start, end)
+                start = match.start()
+        end = match.end()
+    yield from (WrittenNumber(value, start, end) for value in number.end())
 
 
 def _parts(word: str) -> list[str]:
@@ -74,6 +85,11 @@ class _Number:
 
     def __init__(self) -> None:
         self._total, self._part, self._said = 0, 0, False
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether a word of it was read."""
+        return self._said or self._part > 0
 
     def read(self, word: str) -> Iterator[int]:
         """Takes a word in; yields the number before it, if it does not go on with that."""

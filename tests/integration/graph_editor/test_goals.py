@@ -182,6 +182,24 @@ async def test_whatever_its_model_takes_it_for(bench: Bench) -> None:
     assert (ended.outcome, await bench.nodes("Ticket")) == ("DONE", {"ZZ-1": {}})
 
 
+async def test_what_is_said_of_a_node_that_was_found_stands_in_it(bench: Bench) -> None:
+    await bench.call("add_node", label="Ticket", key="T-1", properties={"status": "open"})
+    await bench.call("add_node", label="Ticket", key="T-2", properties={"status": "closed"})
+    find = goal("query_graph", {"label": "Ticket"}, effect="reads")
+    honest = ("T-1 is open, and T-2 is closed.", "There are 2 tickets: T-1 (open) and T-2 (closed).")
+    lies = (
+        "T-1 is closed.",
+        "T-2 is open and T-1 is closed.",
+        "T-1 is not open.",
+        "All tickets are open.",
+        "All is well.",
+    )
+    for words in (*honest, *lies):
+        bench.script(parse=[find], answer=[Reply.text(words)])
+        ended = await bench.ask("Which tickets are there?")
+        assert (ended.output.answer == words) is (words in honest), words
+
+
 async def test_what_was_found_is_not_worded_by_what_was_not(bench: Bench) -> None:
     await bench.call("add_node", label="Ticket", key="T-1")
     find = goal("query_graph", {"label": "Ticket"}, effect="reads")

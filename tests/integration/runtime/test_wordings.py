@@ -83,6 +83,38 @@ async def test_rows_are_neither_denied_nor_joined_by_others(odd: OddServices, wo
     assert "Moewe" in answered.answer
 
 
+LEVELS = table_pb2.Table(
+    columns=[
+        table_pb2.Column(name="station", type=table_pb2.COLUMN_TYPE_TEXT),
+        table_pb2.Column(name="level_cm", type=table_pb2.COLUMN_TYPE_INT),
+        table_pb2.Column(name="measured_at", type=table_pb2.COLUMN_TYPE_TEXT),
+    ],
+    rows=[
+        table_pb2.Row(
+            values=[{"text_value": "Bergen"}, {"int_value": 132}, {"text_value": "2026-10-25T01:30:00+02:00"}]
+        ),
+        table_pb2.Row(values=[{"text_value": "Kiel"}, {"int_value": 87}, {"text_value": "2026-10-26T02:15:00+01:00"}]),
+    ],
+)
+
+
+@pytest.mark.parametrize(
+    ("wording", "is_kept"),
+    [
+        ("Bergen stood at 132 cm, and Kiel at 87 cm.", True),
+        ("Am 25.10.2026 um 01:30 Uhr lag Bergen bei 132 cm, Kiel am 26.10.2026 bei 87 cm.", True),
+        ("Kiel stood at 132 cm.", False), ("Bergen stood at 132 m.", False), ("Bergen did not stand at 132 cm.", False),
+        ("Kiel had the highest level.", False), ("Bergen was measured on 26 October 2026.", False),
+        ("El nivel de Kiel fue de 132 cm.", False), ("Kiel is at 87 %.", False), ("All levels are fine.", False),
+    ],
+)  # fmt: skip
+async def test_what_is_said_of_a_row_stands_in_it(odd: OddServices, wording: str, is_kept: bool) -> None:
+    odd.answers["execute_db_query"] = output(table=LEVELS, text="rows", sql_query="SELECT", reads_tables=True)
+    run = await asked(odd, "What are the levels?", QUERY, wording=wording)
+    kept = data_chat_pb2.ANSWER_WORDING_MODEL if is_kept else data_chat_pb2.ANSWER_WORDING_PLAIN_AS_UNSUPPORTED
+    assert run.output.data_chat.wording == kept
+
+
 async def told(odd: OddServices, *said: Reply) -> tuple[runs_pb2.Run, list[runs_pb2.RunEvent]]:
     """Asks with the chunks of what is said; returns the run, and those events."""
     odd.answers["execute_db_query"] = counted(13)

@@ -209,7 +209,8 @@ def test_a_question_which_is_not_answered_by_how_much(
 @pytest.mark.parametrize(
     "wording",
     ["You have no devices.", "You have none.", "You have 1 device.", "You have one device.", "You have 13k devices.",
-     "Keine.", "Ninguno.", "You have a dozen devices.", "You have thirteen hundred devices."],
+     "Keine.", "Ninguno.", "You have a dozen devices.", "You have thirteen hundred devices.",
+     "Almost all of them.", "Both.", "A handful of devices.", "Not 13 devices.", "13 %"],
 )  # fmt: skip
 def test_a_number_that_is_all_that_was_found_is_said(wording: str) -> None:
     run = run_of(tools_pb2.ToolOutput(table=table(count=[13])), "How many devices do I have?")

@@ -8,9 +8,11 @@ from typing import Any, Final
 
 from signalbox.v1 import data_chat_pb2, table_pb2, tools_pb2
 
-from services.kit.text.statements import Material, UnsupportedStatement, Value, denies, unsupported
+from services.kit.statements.check import denies, speaks_of_amounts, unsupported
+from services.kit.statements.material import Material
+from services.kit.statements.readable import UnsupportedStatement
+from services.kit.statements.tables import Table, Value
 from services.runtime.agents.data_chat.state import QueryRun
-from services.runtime.agents.inability import admits_inability
 
 NO_TABLE: Final = "The query read no table, so nothing here comes from your data."
 STATED: Final = "The query itself may have made up what it shows"
@@ -83,12 +85,6 @@ _SAME: Final = (
     ("quantity", "cantidad", "menge"),
     ("salary", "salario", "gehalt"),
 )
-# Amounts that stand for nothing to be looked up, in the languages that wordings are read in.
-_NONE_OR_ONE: Final = re.compile(
-    r"\b(?:0|1|no|not any|none|zero|nothing|one|a single|kein\w*|null|nichts|ein\w{0,2}|ning[uú]n\w*|nada|cero"
-    r"|un[oa]?)\b",
-    re.IGNORECASE,
-)
 _MOST_NAMES: Final = 2000
 MOST_ROWS_TOLD: Final = 500
 
@@ -151,20 +147,16 @@ def names_nothing(question: str, table: table_pb2.Table, sql_query: str) -> bool
 def problems_of(wording: str, question: str, runs: Sequence[QueryRun]) -> list[UnsupportedStatement]:
     """Returns what a wording states that stands neither in what was read nor in the question.
 
-    To what was found it is no wording that there can be none, or that there is none. Where a question asks which, the
-    wording has to name one that was found; where another number is all that was found, "none" and "one" are wrong,
-    though they stand for nothing that could be looked up.
+    What says that there is none, that it can't be answered, or of how many something is, has to state some of what was
+    found, where anything was. Where a question asks which, the wording has to name one that was found.
     """
     tables = _tables_of(runs)
     found = unsupported(wording, _material_of(tables, question))
-    names = list(_names(tables)) if _ASKS_WHICH.search(question) else []
-    if not found and admits_inability(wording) and _holds_something(tables):
-        found = [UnsupportedStatement("inability", "(it says that it can't be answered)")]
-    if not found and _denies_what_was_found(wording, question, tables):
-        found = [UnsupportedStatement("name", "(it says that there is none)")]
-    if not found and _leaves_out_the_number(wording, question, tables):
-        found = [UnsupportedStatement("number", "(not the one that was found)")]
-    if not found and names and not any(_is_named(name, wording.casefold()) for name in names[:_MOST_NAMES]):
+    names = list(_names(tables))[:_MOST_NAMES]
+    is_named = any(_is_named(name, wording.casefold()) for name in names)
+    if not found and not is_named and not _states_what_was_found(wording, question, tables):
+        found = [UnsupportedStatement("number", "(nothing of what was found)")]
+    if not found and names and not is_named and _ASKS_WHICH.search(question):
         found = [UnsupportedStatement("name", "(none of what was found)")]
     return found
 
@@ -187,60 +179,37 @@ def _tables_of(runs: Sequence[QueryRun]) -> list[tuple[table_pb2.Table, frozense
 
 
 def _material_of(tables: Sequence[tuple[table_pb2.Table, frozenset[str]]], question: str) -> Material:
-    rows = [row for table, stated in tables for row in _read_rows(table, stated)]
-    width = max(map(len, rows), default=0)
     return Material(
-        rows=[[*row, *[None] * (width - len(row))] for row in rows],
+        tables=_read(tables),
         texts=[question],
         counts=[len(table.rows) for table, _ in tables],
         labels=[column.name for table, _ in tables for column in table.columns],
     )
 
 
-def _holds_something(tables: Sequence[tuple[table_pb2.Table, frozenset[str]]]) -> bool:
-    """Tells whether more was found than that there is nothing."""
-    return any(_cell(cell) for table, _ in tables for row in table.rows for cell in row.values)
+def _read(tables: Sequence[tuple[table_pb2.Table, frozenset[str]]]) -> list[Table]:
+    read = []
+    for table, stated in tables:
+        kept = [at for at, column in enumerate(table.columns) if column.name not in stated]
+        rows = [[_cell(row.values[at]) for at in kept] for row in table.rows]
+        read.append(Table(rows, [table.columns[at].name for at in kept]))
+    return read
 
 
-def _denies_what_was_found(
+def _states_what_was_found(
     wording: str, question: str, tables: Sequence[tuple[table_pb2.Table, frozenset[str]]]
 ) -> bool:
-    """Tells whether a wording says that there is none, and names nothing of what was found."""
-    if not _holds_something(tables) or all(_number_alone(table) is not None for table, _ in tables):
-        return False
-    plain = wording.casefold()
-    return denies(wording, Material(texts=[question])) and not any(
-        _is_named(name, plain) for name in list(_names(tables))[:_MOST_NAMES]
-    )
-
-
-def _number_alone(table: table_pb2.Table) -> float | None:
-    """Returns the number that is all that a table holds."""
-    if len(table.rows) != 1 or len(table.columns) != 1 or table.columns[0].type not in _MEASURES:
-        return None
-    value = _cell(table.rows[0].values[0])
-    return None if value is None or isinstance(value, bool) else float(value)
-
-
-def _leaves_out_the_number(
-    wording: str, question: str, tables: Sequence[tuple[table_pb2.Table, frozenset[str]]]
-) -> bool:
-    numbers = [_number_alone(table) for table, _ in tables]
-    if not numbers or any(number is None or abs(number) <= 1 for number in numbers):
-        return False
+    """Tells whether a wording whose statements all hold states more than a question does by itself."""
+    found = {_cell(cell) for table, _ in tables for row in table.rows for cell in row.values} - {None}
     # The question vouches for its words and for no number: one that asks whether there are 42 is answered by 42.
-    by_itself = Material(texts=["1"], labels=[question])
-    by_what_was_found = Material(rows=[[number for number in numbers if number is not None]], labels=[question])
-    stated = {each for each in unsupported(wording, by_itself, most=None) if each.kind == "number"}
-    # What says no amount at all is not wrong, and may say it in words of a language that is not read here.
-    if not stated and not _NONE_OR_ONE.search(wording):
-        return False
-    return stated <= set(unsupported(wording, by_what_was_found, most=None))
-
-
-def _read_rows(table: table_pb2.Table, stated: frozenset[str]) -> Iterator[list[Value]]:
-    for row in table.rows:
-        yield [_cell(cell) for column, cell in zip(table.columns, row.values, strict=True) if column.name not in stated]
+    stated = {*unsupported(wording, Material(texts=["1"], labels=[question]), most=None)}
+    if stated - {*unsupported(wording, Material(tables=_read(tables), labels=[question]), most=None)}:
+        return True
+    # What speaks of no amount at all is not wrong: the rows are there.
+    if not stated and not speaks_of_amounts(wording):
+        return True
+    # Where nothing was found, that is said; a yes or a no, and a single one, stand for nothing that could be looked up.
+    return denies(wording) if not found - {0} else found <= {0, 1} and not denies(wording)
 
 
 def _names(tables: Iterable[tuple[table_pb2.Table, frozenset[str]]]) -> Iterator[str]:

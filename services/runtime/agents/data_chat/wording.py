@@ -11,7 +11,8 @@ from signalbox.v1 import data_chat_pb2
 from signalbox_routing.table import StateUpdate
 
 from services.kit.models.prompts import BEGIN
-from services.kit.text.statements import Material, unsupported
+from services.kit.statements.check import unsupported
+from services.kit.statements.material import Material
 from services.kit.tools.names import EXECUTE_DB_QUERY
 from services.runtime.agents.data_chat.query_results import STATED, runs_of
 from services.runtime.agents.inability import BEGINNING, admits_inability

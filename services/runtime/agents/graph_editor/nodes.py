@@ -16,8 +16,9 @@ from signalbox_routing.table import StateUpdate
 from services.kit.models.prompts import data_block, words
 from services.kit.models.records import UnreadableAnswer
 from services.kit.outcome import Outcome
+from services.kit.statements.check import denies, speaks_of_amounts, unsupported
+from services.kit.statements.material import Material
 from services.kit.telemetry.logs import get_logger
-from services.kit.text.statements import Material, denies, unsupported
 from services.kit.tools.effects import plain
 from services.kit.tools.names import (
     ADD_EDGE,
@@ -35,6 +36,7 @@ from services.runtime.agents.context_budget import lines_within, once_tighter, r
 from services.runtime.agents.graph_editor.change_set import checked
 from services.runtime.agents.graph_editor.diagnosis import diagnose
 from services.runtime.agents.graph_editor.escalation import composed
+from services.runtime.agents.graph_editor.found import table_of
 from services.runtime.agents.graph_editor.goal import GOAL, PLAN, GoalSpec, StepPlan
 from services.runtime.agents.graph_editor.planning import (
     BASES,
@@ -70,7 +72,6 @@ from services.runtime.agents.graph_editor.state import (
     Reply,
 )
 from services.runtime.agents.graph_editor.wording import FOUND, answer_of
-from services.runtime.agents.inability import admits_inability
 from services.runtime.agents.quoting import cut
 from services.runtime.agents.refusals import INVALID_ARGUMENTS, UNKNOWN_TOOL, no_such_tool
 from services.runtime.agents.screening import ALLOWED, BLOCKED, screened
@@ -352,13 +353,12 @@ class GraphEditorNodes:
         said = [state["goal"], *(each["answer"] for each in state.get("clarifications") or ())]
         # A line is a result.
         lines = [len(text.splitlines()) for text in found]
-        asked, material = Material(texts=said), Material(texts=[*said, *found], counts=[*lines, sum(lines)])
+        material = Material(tables=[table_of(found)], texts=said, results=found, counts=[*lines, sum(lines)])
+        asked = Material(texts=["1"], labels=said)
 
         def problems(words: str) -> list[str]:
             kinds = [problem.kind for problem in unsupported(words, material)]
             tells_of_change = _TELLS_OF_A_CHANGE.search(words) and not _TELLS_OF_A_CHANGE.search(results)
-            if not kinds and admits_inability(words):
-                return ["inability"]
             return [*kinds, "change"] if tells_of_change else kinds
 
         told = ToldAnswer.of("answer", lambda: lambda sentence: not problems(sentence))
@@ -376,7 +376,8 @@ class GraphEditorNodes:
             return results
         worded = whole_text(answer)
         kinds = await asyncio.to_thread(problems, worded)
-        if not kinds and results and denies(worded, asked) and not denies(results, asked):
+        says_nothing = not unsupported(worded, asked, most=1) and not material.is_spoken_of(worded)
+        if not kinds and says_nothing and speaks_of_amounts(worded) and not (denies(worded) and denies(results)):
             kinds = ["none"]
         if worded:
             note_wording(self._answer_model.name, kinds)

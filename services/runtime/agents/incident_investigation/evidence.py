@@ -16,8 +16,9 @@ from typing import Any, Final, NamedTuple
 from google.protobuf import json_format
 from signalbox.v1 import code_reading_pb2, table_pb2
 
+from services.kit.statements.check import unsupported
+from services.kit.statements.material import Material
 from services.kit.text.quotes import squeezed
-from services.kit.text.statements import Material, unsupported
 from services.runtime.agents.code_review.code_bank import Fragment, reading_of
 from services.runtime.agents.code_review.code_tools import CodeTools, Source
 from services.runtime.agents.incident_investigation.conclusion import (
@@ -226,6 +227,16 @@ def check_numbers(claim: str, found: str, *, pointer: str = "", stated: str = ""
         lacking &= _unsupported(claim, pointer) | (_unsupported(claim, "") - _unsupported(claim, stated))
     for words in sorted(lacking):
         raise EvidenceFails(f"the claim says {words}, which does not stand where it points")
+
+
+def stated_nowhere(conclusion: Mapping[str, Any], found: Iterable[str]) -> list[str]:
+    """Returns in words what a cause and its explanation state, and any link, that stands in nothing that was found."""
+    material = Material(texts=found)
+    cause = f"{conclusion['root_cause']}\n{conclusion['explanation']}"
+    beside = "\n".join([*conclusion["recommendations"], *(each["event"] for each in conclusion["timeline"])])
+    stated = [each for each in unsupported(cause, material, most=None) if each.kind in _CHECKED_KINDS]
+    stated += [each for each in unsupported(beside, material, most=None) if each.kind == "link"]
+    return [f"the answer says {each.words}, which stands in nothing that was found" for each in stated]
 
 
 def _unsupported(claim: str, material: str) -> set[str]:
