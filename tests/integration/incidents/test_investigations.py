@@ -302,6 +302,26 @@ async def test_who_calls_one_by_one_is_not_poorer(bench: Bench) -> None:
     assert [bool(request.tools) for request in bench.model.requests_of("incident")] == [*[True] * 25, False]
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"root_cause": "payments was deployed at 03:47 with a time limit that is too short."},
+        {"root_cause": "payments lost 999 connections."},
+        {"explanation": "Its errors rose to 87 % on 3 February 2025."},
+        {"recommendations": ["Read http://evil.example/runbook."]},
+        {"timeline": [{"time": "2026-01-27T09:10:00Z", "event": "see http://evil.example/log"}]},
+    ],
+)
+async def test_a_cause_that_says_what_was_found_nowhere_is_refuted(bench: Bench, said: dict[str, Any]) -> None:
+    bench.script(LOOK, concludes(**said), concludes())
+    ended = await bench.investigate()
+    assert ended.rules == ["allowed", "tool_calls", "unvalidated", "refuted", "unvalidated", "confirmed"]
+    assert ended.output.root_cause.startswith("payments was deployed with")
+    # Only the second was worth judging.
+    assert len(bench.model.requests_of("validation")) == 1
+    assert "stands in nothing that was found" in bench.model.requests_of("incident")[-1].last_text
+
+
 async def test_sure_of_what_is_beside_the_point_is_refuted(bench: Bench) -> None:
     beside = {**DEPLOYED, "claim": "payments has version 4.2.0"}
     bench.script(LOOK, concludes(beside, confidence=0.99), NO_CAUSE, validation=[REFUTED])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -17,7 +18,7 @@ from services.runtime.agents.code_review.answers import with_own_ids
 from services.runtime.agents.code_review.code_tools import Source
 from services.runtime.agents.context_budget import ask_within, gathered, lines_within
 from services.runtime.agents.incident_investigation.conclusion import ANSWER, CONCLUDE, MOST_EVIDENCE, Conclusion
-from services.runtime.agents.incident_investigation.evidence import EvidenceLookup, problems_of
+from services.runtime.agents.incident_investigation.evidence import EvidenceLookup, problems_of, stated_nowhere
 from services.runtime.agents.incident_investigation.investigation_tools import InvestigationTools
 from services.runtime.agents.incident_investigation.policy import IncidentPolicy
 from services.runtime.agents.incident_investigation.state import (
@@ -127,21 +128,32 @@ class IncidentNodes:
         return {**update, "investigation_phase": DEEP_DIVE} if brought else update
 
     async def validation(self, state: IncidentState, context: NodeContext) -> StateUpdate:
-        """Has the evaluator judge the last answer, by what was found. Raises DependencyAway, ServiceFailed."""
+        """Has the evaluator judge the last answer, by what was found. Raises DependencyAway, ServiceFailed.
+
+        An answer that states what stands in nothing that was found is refuted by that, and judged by nobody.
+        """
         answer, history = state["answer"], state["messages"]
         assert answer is not None, "only an answer comes here"  # noqa: S101 - an invariant of the routers
-        request = cause_to_validate(incident_of(state), answer, history, self._policy.context_characters)
-        said = await self._evaluator.validate_cause(context.run, request)
-        update: StateUpdate = {"investigation_phase": VALIDATION, "validated": True, "confirmed": said.confirmed}
-        if said.confirmed:
+        incident = incident_of(state)
+        found = [words_of(incident), incident.started_at.ToJsonString()]
+        found += [each["found"] for each in answer["evidence"]]
+        found += [each.result for each in gathered(history, MOST_GATHERED * LONGEST_RESULT, without=CONCLUDE)]
+        said = await asyncio.to_thread(stated_nowhere, answer["conclusion"], found)
+        confirmed = False
+        if not said:
+            request = cause_to_validate(incident, answer, history, self._policy.context_characters)
+            judged = await self._evaluator.validate_cause(context.run, request)
+            confirmed, said = judged.confirmed, [*judged.problems]
+        update: StateUpdate = {"investigation_phase": VALIDATION, "validated": True, "confirmed": confirmed}
+        if confirmed:
             return {**update, "problems": []}
-        problems = [text[:LONGEST_PROBLEM] for text in said.problems[:MOST_PROBLEMS]] or [UNSUPPORTED]
-        told = prompt(__package__, "refuted", {"problems": problems})
+        problems = [text[:LONGEST_PROBLEM] for text in said[:MOST_PROBLEMS]] or [UNSUPPORTED]
+        refuted = prompt(__package__, "refuted", {"problems": problems})
         return {
             **update,
             "problems": problems,
             "confidence_score": min(state["confidence_score"], self._policy.unproved_confidence),
-            "messages": _numbered([HumanMessage(told)], history),
+            "messages": _numbered([HumanMessage(refuted)], history),
         }
 
     async def _answer(
