@@ -50,7 +50,8 @@ def place_of(given: str) -> Place:
     run_id, separator, checkpoint_id = given.partition(SEPARATOR)
     if not separator:
         raise Invalid(f"{given[:100]!r} is no checkpoint; a state's `checkpoint.checkpoint_id` is")
-    return Place(run_id, checkpoint_id)
+    # As the platform spells it.
+    return Place(run_id.lower(), checkpoint_id)
 
 
 @dataclass(frozen=True)

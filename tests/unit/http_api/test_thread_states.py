@@ -117,6 +117,7 @@ async def test_states_of_the_first_of_many_runs_are_there() -> None:
     assert set(caller.asked) == {"run 1"}
     before = await of_many.history(10, before=Place("run 2", "b"))
     assert [each["metadata"]["run_id"] for each in before] == ["run 2", "run 1", "run 1"]
+    assert await of_many.history(10, before=place_of("RUN 2:b")) == before
 
 
 async def test_a_page_costs_as_many_calls_in_a_long_thread_as_in_a_short_one() -> None:
