@@ -18,7 +18,7 @@ from referencing import Registry
 
 # What one result may take; one of 3 MB takes 1.5 s.
 MOST_CPU_S: Final = 5
-MOST_BYTES: Final = 256 * 1024**2
+MOST_BYTES: Final = 128 * 1024**2
 # Of each end of what is said, which repeats the value.
 _LONGEST_WORDS: Final = 200
 TOO_MUCH: Final = "whether it is takes too much to tell"
