@@ -32,7 +32,7 @@ def check_model_command(
     settings: ServiceSettings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Try the models of OPENAI_BASE_URL: key, names, tools, structured output, the guard's verdict, speed.
+    """Try the models of OPENAI_BASE_URL: key, names, tools, context, structured output, the guard's verdict, speed.
 
     The exit status is 1 when a model does not do what the platform needs of it.
     """
