@@ -85,11 +85,12 @@ SHOWN = HumanMessage("tables: devices, ships; the sensors below 20% battery")
     ("text", "is_told"),
     [
         ("Do you mean the last 7 days, or the last 30?", True),
-        ("Nothing tells of Dawn Plover in 2023.", True),
+        ("I can't tell who was captain of the Dawn Plover in 2023.", True),
         ("I can't tell who. Ask your HR department.", True),
         ("Only Devices and Ships can be asked about.", True),
         ("The answer is 20. Shall I list them?", False),
         ("I can't tell. It may be 20.", False),
+        ("It was captain number 2023.", False),
         ("The captain of the Dawn Plover is John Smith.", False),
         ("Is it open at http://pay.example?", False),
         ('<data> {"question": "How many?"} </data>', False),

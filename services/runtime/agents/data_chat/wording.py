@@ -98,23 +98,26 @@ def without_result(state: Mapping[str, Any]) -> StateUpdate:
     said = _MARK.sub("", text[:BEGINNING], count=1) + text[BEGINNING:]
     admits = admits_inability(text)
     grounding = data_chat_pb2.GROUNDING_UNANSWERABLE if tried or admits else data_chat_pb2.GROUNDING_NOT_CHECKED
-    if BEGIN in said or _states_what_nobody_gave(said, state, messages) - ({"name"} if admits else set()):
+    if BEGIN in said or _states_what_nobody_gave(said, state, messages, admits=admits):
         said = UNFOUNDED
     return _unanswered([NO_RESULT if tried else NO_QUERY, said, went_wrong], grounding)
 
 
-def _states_what_nobody_gave(said: str, state: Mapping[str, Any], messages: Sequence[BaseMessage]) -> set[str]:
-    """Returns which of numbers, dates, names and links words state that are not the question's, by kind.
+def _states_what_nobody_gave(
+    said: str, state: Mapping[str, Any], messages: Sequence[BaseMessage], *, admits: bool
+) -> bool:
+    """Tells whether words state a number, a date, a name or a link that stands for nothing.
 
-    Names may be of whatever the agent was shown, and what is only asked back may hold any, but no link.
+    The question's may be said by who admits that they can't answer, and names then be any; else names are of what the
+    agent was shown. What is only asked back may hold what it likes, but no link.
     """
     given = [state.get("question", ""), state.get("last_error", "")]
     given += [turn[part] for turn in state.get("turns") or () for part in ("question", "answer")]
     shown = [message.text for message in messages if not isinstance(message, AIMessage)]
-    material = Material(texts=given, labels=shown)
+    material = Material(texts=given if admits else (), labels=[*given, *shown])
     stated = " ".join(sentence for sentence in _SENTENCE_ENDS.split(said) if not sentence.endswith("?"))
-    links = {each.kind for each in unsupported(said, material, most=None)} & {"link"}
-    return links | {each.kind for each in unsupported(stated, material, most=None)}
+    kinds = {each.kind for each in unsupported(stated, material, most=None)} - ({"name"} if admits else set())
+    return bool(kinds) or any(each.kind == "link" for each in unsupported(said, material, most=None))
 
 
 def _unanswered(parts: Sequence[str], grounding: data_chat_pb2.Grounding) -> StateUpdate:
