@@ -11,7 +11,7 @@ from tests.chaos.batches import Waiting
 from tests.chaos.conftest import Extent
 from tests.fixtures.stack import platform, world
 
-ITEMS = 120
+ITEMS = 200
 QUESTION = "How many devices do I have?"
 
 
@@ -21,7 +21,8 @@ async def test_every_item_is_run_once_and_the_results_are_the_same_bytes(tmp_pat
     inputs.write_text((json.dumps({"question": QUESTION}) + "\n") * ITEMS)
     async with world() as data, platform(data, batches=True, runtime_replicas=2) as running:
         waiting = Waiting(running, ITEMS, timeout_s=1200.0)
-        create = ("batches", "create", "data_chat", str(inputs), "--name")
+        # Two at once: as fast as it can, a batch is over before everything is started again three times.
+        create = ("batches", "create", "data_chat", str(inputs), "--max-runs", "2", "--name")
         first = await waiting.undisturbed((*create, "undisturbed"), "undisturbed")
         last = await waiting.disturbed((*create, "disturbed"), "disturbed", extent.random())
         await waiting.check(first, last)
