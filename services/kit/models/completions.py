@@ -369,8 +369,9 @@ def _checked(answer: object, content: bytes, api_key: str) -> dict[str, Any]:
         raise CompletionError("no_choice", "the model answered with no choice", retryable=True)
     if not isinstance(choice, dict) or not isinstance(_message_of(choice), dict):
         raise CompletionError(NOT_THE_APIS_FORM, "the model's answer has no message", retryable=True)
-    reason = choice.get("finish_reason")
-    choice["finish_reason"] = _CUT_OTHERWISE.get(reason.lower(), reason.lower()) if isinstance(reason, str) else None
+    if "finish_reason" in choice:
+        reason = choice["finish_reason"].lower() if isinstance(choice["finish_reason"], str) else None
+        choice["finish_reason"] = _CUT_OTHERWISE.get(reason or "", reason)
     _count_whole_tokens(answer)
     return answer
 
