@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from services.kit.statements.numbers import StatedNumber, decimal_of
 from services.kit.statements.readable import NO_NAMES, WORD, UnsupportedStatement, Wording, plain, stem, stems
@@ -142,6 +142,7 @@ class Records:
                     self._take_text(plain(value), row, at)
         self.are_of_moments = not self._of_moments.isdisjoint(self._keys)
         self._ordered = sorted(self._numbers)
+        self._known: dict[tuple[Any, frozenset[int]], tuple[frozenset[int], frozenset[int]]] = {}
         named = [WORD.findall(plain(name)) for name in table.columns]
         self._units = [next((_UNITS[word] for word in words[:0:-1] if word in _UNITS), None) for words in named]
         self._labels: dict[str, set[int]] = defaultdict(set)
@@ -201,23 +202,20 @@ class Records:
 
         None for one that was counted or asked for.
         """
-        near = [] if self._material.is_beside(number) else [*self._near(number)]
-        if not near:
+        if self._material.is_beside(number) or not self._near(number.ways)[0]:
             return None
         before = text[max(start, number.start - _READ_BEFORE) : number.start]
         behind = _BEHIND.match(text, number.end)
         words = [each[1] for each in (_LABEL_BEFORE.search(before), behind) if each]
         said = [columns for word in words if (columns := self._labelled(word))]
+        others = frozenset[int]()
         if said:
-            named = frozenset[int]().union(*said)
-            others = frozenset[int]().union(*self._labels.values()) - named
-            near = [(row, at) for row, at in near if at not in others]
+            others = frozenset[int]().union(*self._labels.values()).difference(*said)
         unit = _UNITS.get(behind[1] if behind else "", _UNITS.get(before.rstrip()[-1:]))
         if unit:
-            near = [(row, at) for row, at in near if self._fits(unit, at)]
-        held = frozenset(row for row, _ in near)
-        denied = _DENIED.search(before) is not None
-        return _Mention(*number[:2], held, is_denied=denied, columns=frozenset(at for _, at in near))
+            others |= {at for at in range(len(self._units)) if not self._fits(unit, at)}
+        held, at = self._near(number.ways, others)
+        return _Mention(*number[:2], held, is_denied=_DENIED.search(before) is not None, columns=at)
 
     def _in_moment(self, found: Found) -> _Mention | None:
         """Returns the rows that hold a day or a time, if any does."""
@@ -238,12 +236,23 @@ class Records:
     def _labelled(self, word: str) -> set[int]:
         return self._labels.get(stem(word)[:_ALIKE], set())
 
-    def _near(self, number: StatedNumber) -> Iterator[tuple[int, int]]:
-        for value, unit in number.ways:
-            at = bisect_left(self._ordered, value - unit / 2)
-            while at < len(self._ordered) and self._ordered[at] <= value + unit / 2:
-                yield from self._numbers[self._ordered[at]]
-                at += 1
+    def _near(
+        self, ways: tuple[tuple[Decimal, Decimal], ...], others: frozenset[int] = frozenset()
+    ) -> tuple[frozenset[int], frozenset[int]]:
+        """Returns the rows, and the columns, that hold a number, but for other columns; the same is said often."""
+        if (known := self._known.get((ways, others))) is None:
+            near = [
+                (row, at)
+                for value, unit in ways
+                for number in self._ordered[
+                    bisect_left(self._ordered, value - unit / 2) : bisect_right(self._ordered, value + unit / 2)
+                ]
+                for row, at in self._numbers[number]
+                if at not in others
+            ]
+            known = frozenset(row for row, _ in near), frozenset(at for _, at in near)
+            self._known[ways, others] = known
+        return known
 
     def _fits(self, unit: tuple[int, str], column: int) -> bool:
         own = self._units[column] if column < len(self._units) else None

@@ -426,5 +426,18 @@ def test_what_is_repeated_is_read_once(before: str, repeated: str) -> None:
     assert min(spent_s(longest) for _ in range(2)) < 24 * max(spent_s(longest // 8) for _ in range(3)) + 0.02
 
 
+def test_a_number_of_many_rows_is_looked_up_once() -> None:
+    def spent_s(count: int) -> float:
+        rows = [[f"device {row} alpha", 5, 5, row / 7] for row in range(count)]
+        material = Material(tables=[Table(rows, ["name", "battery", "signal", "load"])])
+        unsupported("device 3 alpha", material)
+        start = time.process_time()
+        assert unsupported("device 3 alpha has " + "5 " * 9000, material) == []
+        return time.process_time() - start
+
+    # Of work in each row it is some 40 times as much.
+    assert min(spent_s(2000) for _ in range(2)) < 5 * max(spent_s(250) for _ in range(3))
+
+
 def test_what_is_too_long_is_not_read() -> None:
     assert unsupported("9 " * LONGEST_WORDING, COUNT)
