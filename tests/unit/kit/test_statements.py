@@ -428,7 +428,7 @@ def test_what_is_repeated_is_read_once(before: str, repeated: str) -> None:
 
 def test_a_number_of_many_rows_is_looked_up_once() -> None:
     def spent_s(count: int) -> float:
-        rows = [[f"device {row} alpha", 5, 5, row / 7] for row in range(count)]
+        rows: list[list[str | int | float]] = [[f"device {row} alpha", 5, 5, row / 7] for row in range(count)]
         material = Material(tables=[Table(rows, ["name", "battery", "signal", "load"])])
         unsupported("device 3 alpha", material)
         start = time.process_time()
