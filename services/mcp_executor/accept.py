@@ -19,6 +19,7 @@ from services.kit.text.policy_file import PolicyFileError, load_policy_file
 from services.kit.text.printing import printable
 from services.mcp_executor.accepted import Accepted, AcceptedFileError, Definition, read_accepted, written
 from services.mcp_executor.offer import problem_of
+from services.mcp_executor.schemas import ResultChecks
 from services.mcp_executor.servers import AllowedTool, McpServer, McpServers
 from services.mcp_executor.settings import McpExecutorSettings, accepted_beside
 from services.mcp_executor.tool_server import ToolServer
@@ -92,7 +93,7 @@ async def _asked(name: str, server: McpServer, token_file: Path | None) -> dict[
         **{key: each.default for key, each in McpExecutorSettings.model_fields.items() if not each.is_required()}
         | {"mcp_connect_timeout_s": CONNECT_TIMEOUT_S}
     )
-    there = ToolServer(name, server, {}, settings)
+    there = ToolServer(name, server, {}, settings, ResultChecks())
     try:
         return dict(await there.definitions())
     finally:

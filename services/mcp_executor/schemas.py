@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import os
 import resource
 import time
 from collections.abc import Mapping
@@ -19,28 +21,31 @@ from referencing import Registry
 # What one result may take; one of 3 MB takes 1.5 s.
 MOST_CPU_S: Final = 5
 MOST_BYTES: Final = 128 * 1024**2
+# Processes, also idle ones, so that they fit beside the executor in its pod however many servers there are.
+MOST_AT_ONCE: Final = 2
 # Of each end of what is said, which repeats the value.
 _LONGEST_WORDS: Final = 200
 TOO_MUCH: Final = "whether it is takes too much to tell"
 
 
 class ResultChecks:
-    """Checks of one server's results, one after the other: no other server waits for them."""
+    """Checks of all servers' results, a few at once."""
 
     def __init__(self, *, most_cpu_s: int = MOST_CPU_S) -> None:
         self._most_cpu_s = most_cpu_s
-        self._one = anyio.CapacityLimiter(1)
+        self._few = anyio.CapacityLimiter(MOST_AT_ONCE)
 
     async def problem_of(self, value: Any, schema: Mapping[str, Any]) -> str:
         """Returns why a value is not what a schema says; empty where it is. The process ends with whoever waits."""
-        given = value, schema, self._most_cpu_s
         try:
-            return await anyio.to_process.run_sync(_problem_of, *given, cancellable=True, limiter=self._one)
+            given = json.dumps([value, schema]), self._most_cpu_s
+            return await anyio.to_process.run_sync(_problem_of, *given, cancellable=True, limiter=self._few)
         except (BrokenWorkerProcess, MemoryError, RecursionError):
             return TOO_MUCH
 
 
-def _problem_of(value: Any, schema: Mapping[str, Any], most_cpu_s: int) -> str:
+def _problem_of(given: str, most_cpu_s: int) -> str:
+    unbounded = resource.getrlimit(resource.RLIMIT_DATA)
     # The processor's time, of which others on the machine take nothing; beyond it the process ends.
     bounds = {
         resource.RLIMIT_CORE: 0,
@@ -50,13 +55,19 @@ def _problem_of(value: Any, schema: Mapping[str, Any], most_cpu_s: int) -> str:
     for kind, most in bounds.items():
         resource.setrlimit(kind, (most, resource.getrlimit(kind)[1]))
     try:
+        value, schema = json.loads(given)
         # Of the draft that it names; nothing that it refers to is fetched.
         draft = validator_for(schema, default=Draft202012Validator)
         wrong = best_match(draft(schema, registry=Registry()).iter_errors(value))
-    except (MemoryError, RecursionError, SystemError):  # the last, too, where memory is at its end
+    except (MemoryError, SystemError):  # the second, too, where memory is at its end; so is the process
+        os._exit(1)
+    except RecursionError:
         return TOO_MUCH
     except Exception as error:  # noqa: BLE001 - whatever a schema that can't be read comes to
         return f"its schema can't be used: {_short(str(error))}"
+    finally:
+        # What is asked next is to be read whole: the rest of it would be taken for the one after it.
+        resource.setrlimit(resource.RLIMIT_DATA, unbounded)
     if wrong is None:
         return ""
     where = _short(".".join(map(str, wrong.absolute_path)))

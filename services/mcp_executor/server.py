@@ -17,6 +17,7 @@ from services.kit.wire.server import Registration, Service
 from services.mcp_executor.accepted import Accepted, AcceptedFileError, read_accepted
 from services.mcp_executor.executor import AcceptedTool, McpToolExecutor
 from services.mcp_executor.offer import offered
+from services.mcp_executor.schemas import ResultChecks
 from services.mcp_executor.servers import McpServers
 from services.mcp_executor.settings import McpExecutorSettings
 from services.mcp_executor.tool_server import ToolServer
@@ -28,11 +29,12 @@ async def build(settings: McpExecutorSettings, stack: AsyncExitStack) -> Service
     """Builds the service; it starts whether or not the servers are there."""
     servers, accepted = _files(settings)
     tools: list[AcceptedTool] = []
+    checks = ResultChecks()
     for name, server in servers.servers.items():
         offer = offered(name, server, accepted.get(name, {}))
         for place, why in offer.left_out.items():
             log.warning("tool is not offered", tool=place, why=why)
-        there = ToolServer(name, server, accepted.get(name, {}), settings)
+        there = ToolServer(name, server, accepted.get(name, {}), settings, checks)
         stack.push_async_callback(there.aclose)
         tools += [AcceptedTool(called, there, *each) for called, each in offer.tools.items()]
     public_key = await needed_text(settings.run_token_public_key_file)

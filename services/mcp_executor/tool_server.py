@@ -28,7 +28,7 @@ from services.mcp_executor.http_answers import BoundedTransport, McpTransport
 from services.mcp_executor.metrics import CALL_DURATION, CALL_OUTCOMES, CALLS, TOOLS
 from services.mcp_executor.outage import Outage
 from services.mcp_executor.program import program
-from services.mcp_executor.schemas import ResultChecks
+from services.mcp_executor.schemas import TOO_MUCH, ResultChecks
 from services.mcp_executor.servers import McpServer
 from services.mcp_executor.settings import McpExecutorSettings
 
@@ -71,7 +71,12 @@ class ToolServer:
     """A server, over as many connections as there are tokens for it."""
 
     def __init__(
-        self, name: str, server: McpServer, accepted: Mapping[str, Definition], settings: McpExecutorSettings
+        self,
+        name: str,
+        server: McpServer,
+        accepted: Mapping[str, Definition],
+        settings: McpExecutorSettings,
+        checks: ResultChecks,
     ) -> None:
         self.name = name
         self._server = server
@@ -82,7 +87,9 @@ class ToolServer:
         self._closing: set[asyncio.Task[None]] = set()
         self._under_way = 0
         self._outage = Outage(name)
-        self._checks = ResultChecks()
+        self._checks = checks
+        # Other servers' results are not to wait for all of this one's.
+        self._checking = asyncio.Lock()
         self._call_timeout_s = server.call_timeout_s or settings.mcp_call_timeout_s
         self._calls_at_once = server.calls_at_once or settings.mcp_calls_at_once
         self.most_chars = server.result_chars or settings.mcp_result_chars
@@ -118,7 +125,7 @@ class ToolServer:
         try:
             self._outage.check()
             result = await self._call(tool, arguments, on_behalf, repeatable=repeatable)
-            await self._check_result(tool, result)
+            await self._check_result(tool, result, within_s=self._call_timeout_s - (time.perf_counter() - began))
             outcome = "refused" if result.is_error else "ok"
         except OutcomeUnknown:
             outcome = "unknown"
@@ -218,14 +225,18 @@ class ToolServer:
                 f"The server {self.name} has changed its tool {tool}, and nobody has accepted that; do without it.",
             )
 
-    async def _check_result(self, tool: str, result: mcp_types.CallToolResult) -> None:
-        """Holds a result against what was accepted. Raises CallFailed."""
+    async def _check_result(self, tool: str, result: mcp_types.CallToolResult, *, within_s: float) -> None:
+        """Holds a result against what was accepted. Raises CallFailed, also where that takes longer."""
         schema = self._accepted[tool].output_schema
         if schema is None or result.is_error:
             return
         problem = "it has no structured content"
         if "structured_content" in result.model_fields_set:
-            problem = await self._checks.problem_of(result.structured_content, schema)
+            try:
+                async with asyncio.timeout(within_s), self._checking:
+                    problem = await self._checks.problem_of(result.structured_content, schema)
+            except TimeoutError:
+                problem = TOO_MUCH
         if problem:
             raise CallFailed("tool_failed", f"The result is not what the tool says it is: {problem}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator, Callable
@@ -32,6 +33,7 @@ from starlette.responses import Response
 from services.kit.errors import error_detail
 from services.kit.identity.keys import KeyPair
 from services.kit.tools.executor import BEHIND
+from services.mcp_executor.schemas import TOO_MUCH, ResultChecks
 from tests.fixtures.mcp_server import READS, Served
 from tests.fixtures.odd_mcp import SEARCH, Odd, serving_odd
 from tests.integration.mcp_executor.conftest import accepted, executing, write_servers
@@ -148,6 +150,22 @@ async def test_structured_content_that_breaks_the_tools_own_schema_is_a_failure(
         odd.result = CallToolResult(content=[TextContent(text="the disk is full")], is_error=True)
         answer = await executor.call("tickets_search", words="x")
         assert (answer.error.reason, answer.error.message) == ("tool_failed", "the disk is full")
+
+
+async def test_to_hold_a_result_against_its_schema_takes_of_the_calls_own_time(
+    tmp_path: Path, keys: KeyPair, odd: Odd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write_servers(tmp_path, url=odd.url, tools=ONLY_SEARCH, call_timeout_s=1)
+    assert await accepted(file) == 0
+
+    async def never(*_: Any) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    monkeypatch.setattr(ResultChecks, "problem_of", never)
+    async with executing(file, keys) as executor:
+        for answer in await asyncio.gather(*(executor.call("tickets_search", words="x") for _ in range(3))):
+            assert (answer.error.reason, TOO_MUCH in answer.error.message) == ("tool_failed", True), answer
 
 
 NONE = ("tool_failed", "the answer is none of MCP")

@@ -10,7 +10,7 @@ import pytest
 
 from services.mcp_executor.accepted import Definition
 from services.mcp_executor.offer import LARGEST_SCHEMA_BYTES, problem_of
-from services.mcp_executor.schemas import TOO_MUCH, ResultChecks
+from services.mcp_executor.schemas import MOST_AT_ONCE, TOO_MUCH, ResultChecks
 from services.mcp_executor.servers import AllowedTool
 
 NODE = {"$ref": "#/$defs/node"}
@@ -95,6 +95,19 @@ async def test_a_result_is_held_against_its_schema_and_not_for_ever(checks: Resu
     assert (words in told, bool(told), len(told) <= 1000) == (True, bool(words), True), told
     # The next is held as if nothing had been.
     assert await checks.problem_of(1, {"type": "string"}) == "1 is not of type 'string'"
+
+
+async def test_what_has_no_room_leaves_nothing_to_the_next(checks: ResultChecks) -> None:
+    objects = [{"a": number} for number in range(700_000)]
+    for value in (objects, 1) * 2:
+        assert await checks.problem_of(value, {"type": "number"}) == (TOO_MUCH if value is objects else "")
+
+
+async def test_few_processes_hold_whatever_there_is() -> None:
+    checks = ResultChecks()
+    assert await asyncio.gather(*(checks.problem_of(1, {}) for _ in range(4 * MOST_AT_ONCE))) == [""] * 4 * MOST_AT_ONCE
+    holding = [each for each in psutil.Process().children() if "anyio.to_process" in each.cmdline()]
+    assert len(holding) == MOST_AT_ONCE
 
 
 async def test_nothing_goes_on_for_whom_nobody_waits(checks: ResultChecks) -> None:
