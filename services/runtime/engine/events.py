@@ -258,9 +258,16 @@ class Watcher:
         self._behind = True
         self._news.set()
 
-    def resets(self) -> list[Event]:
-        """Returns what was handed over of chunks that no longer stand, and is not taken yet."""
-        return [event for event in self._events if event.kind == TOKENS_RESET]
+    def among(self, found: Sequence[Event]) -> Iterator[Event]:
+        """Yields what the database has, and among it, where they stood, chunks that were handed over and not taken."""
+        at = 0
+        for event in self._events:
+            if not event.sequence:
+                yield event
+            while event.sequence and at < len(found) and found[at].sequence <= event.sequence:
+                yield found[at]
+                at += 1
+        yield from found[at:]
 
     async def next(self) -> Event | None:
         """Returns the next event that was handed over, or None when it is time to read the database.
@@ -476,12 +483,11 @@ class EventStream:
             if not fresh:
                 found = await self._read(run.run_id, watcher.seen)
             fresh = False
-            if found and found[-1].is_last and found[-1].sequence > answered:
-                # With the end goes what was handed over and is not taken yet, but for what it takes back.
-                for event in watcher.resets():
-                    yield event
-            for event in found:
-                watcher.seen, last = event.sequence, event
+            is_over = found and found[-1].is_last and found[-1].sequence > answered
+            # Nothing more is taken of what was handed over when all is over.
+            for event in watcher.among(found) if is_over else found:
+                if event.sequence:
+                    watcher.seen, last = event.sequence, event
                 yield event
             if len(found) == PAGE:
                 continue

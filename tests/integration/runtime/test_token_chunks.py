@@ -388,7 +388,7 @@ async def test_a_node_that_is_tried_again_is_heard_from_its_beginning(platform_d
     assert said(events) == [("speak", "".join(WORDS))]
 
 
-async def test_who_reads_on_when_all_is_over_is_told_what_no_longer_stands(platform_dsn: str) -> None:
+async def test_who_reads_on_when_all_is_over_is_told_what_was_said_and_what_no_longer_stands(platform_dsn: str) -> None:
     gate = asyncio.Event()
     model = Trickle(breaks=1, gates=[gate])
     retried = RetryPolicy(max_attempts=2, initial_interval=0.01, jitter=False, retry_on=RuntimeError)
@@ -403,7 +403,10 @@ async def test_who_reads_on_when_all_is_over_is_told_what_no_longer_stands(platf
             await told(replica, run)
             replica.events.look([run.run_id])  # as when the replica lets go of it
             late = [event async for event in watching]
+    kinds = [event.kind for event in late]
     assert [event.payload for event in late if event.kind == "tokens_reset"] == [{"node": "speak", "cause": "rerun"}]
+    assert said(late[kinds.index("tokens_reset") :]) == [("speak", "".join(WORDS))]
+    assert kinds.index("node_completed") > max(at for at, kind in enumerate(kinds) if kind == "token_chunk")
     assert late[-1].is_last
 
 
