@@ -18,7 +18,8 @@ OPENED = Path("/proc")
 
 def check_writable(path: Path) -> None:
     """Tries whether a file can be written, and leaves no trace. Raises CliError."""
-    folder = path.absolute().parent
+    # Of a link, where it leads to takes the file.
+    folder = (path if _is_stream(path) else path.resolve()).absolute().parent
     if not folder.is_dir():
         raise CliError(
             f"can't write {path}: there is no directory {folder}",
@@ -28,7 +29,7 @@ def check_writable(path: Path) -> None:
     try:
         if path.is_file() or path.is_dir():
             path.open("ab").close()
-        elif not path.exists():
+        if not (_is_stream(path) and path.exists()):
             tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         raise _unwritable(path, error) from error
@@ -38,7 +39,7 @@ def remove_older(path: Path) -> None:
     """Removes what an earlier command wrote, so that it is not taken for what this one brings. Raises CliError."""
     try:
         if path.is_file() and not _is_stream(path):
-            path.unlink()
+            path.resolve().unlink()  # a link to it stays
     except OSError as error:
         raise _unwritable(path, error) from error
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from services.cli.errors import CliError
-from services.cli.output_files import remove_older, write_text, written_whole
+from services.cli.output_files import check_writable, remove_older, write_text, written_whole
 
 
 def half_written(file: Path, error: BaseException) -> None:
@@ -38,6 +38,24 @@ def test_a_link_and_a_mode_stay_as_they_are(tmp_path: Path) -> None:
     write_text(link, "after")
     assert link.is_symlink()
     assert (file.read_text(), file.stat().st_mode & 0o777) == ("after", 0o640)
+
+
+def test_what_a_link_leads_to_is_tried_removed_and_written(tmp_path: Path) -> None:
+    (tmp_path / "share").mkdir()
+    file, link, lost = tmp_path / "share" / "out.txt", tmp_path / "link.txt", tmp_path / "lost.txt"
+    file.write_text("before")
+    link.symlink_to(file)
+    lost.symlink_to(tmp_path / "away" / "out.txt")
+    check_writable(link)
+    remove_older(link)
+    assert not file.exists()
+    check_writable(link)
+    write_text(link, "after")
+    assert (link.is_symlink(), file.read_text()) == (True, "after")
+    with pytest.raises(CliError, match="there is no directory"):
+        check_writable(lost)
+    with pytest.raises(CliError, match="can't write"):
+        check_writable(Path("/dev/fd/999"))
 
 
 def test_an_open_file_of_a_process_is_written_to_and_not_replaced(tmp_path: Path) -> None:
