@@ -15,14 +15,7 @@ from typing import Any, NamedTuple
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
-from services.kit.wire.event_kinds import (
-    DECISION,
-    NODE_COMPLETED,
-    RUN_ENDED,
-    STATE_CHANGED,
-    TOKEN_CHUNK,
-    TOKENS_RESET,
-)
+from services.kit.wire.event_kinds import RUN_ENDED, STATE_CHANGED, TOKEN_CHUNK, TOKENS_RESET
 from services.runtime.calls.token_chunks import CUSTOM_WRITES, DROPPED, LONGEST_CHUNK, RERUN
 from services.runtime.engine.claim import StepWritten, step_rows
 from services.runtime.engine.queries import query
@@ -372,6 +365,12 @@ class EventStream:
         if chunk.run_id in self._asked_elsewhere:
             self.on_chunk(epoch, chunk)
 
+    def nodes_ended(self, run_id: str, nodes: Iterable[str]) -> None:
+        """Notes that nodes of a run have ended, with what they said and wrote: nobody who comes later is told of it."""
+        if messages := self._under_way.get(run_id):
+            for node in nodes:
+                messages.forget(node)
+
     def tell_here(self, chunk: Event) -> None:
         """Hands a chunk to the watchers on this replica."""
         for watcher in self._watchers.get(chunk.run_id, ()):
@@ -384,9 +383,6 @@ class EventStream:
     def publish(self, events: Sequence[Event]) -> None:
         """Hands committed events to the watchers on this replica."""
         for event in events:
-            messages = self._under_way.get(event.run_id)
-            if messages and event.kind in (DECISION, NODE_COMPLETED):
-                messages.forget((event.decision or event.payload or {})["node"])
             for watcher in self._watchers.get(event.run_id, ()):
                 watcher.push(event)
 

@@ -576,8 +576,10 @@ class Execution:
         self.shared.prices.count(self.run.agent, calls)
         decisions = (record["decision"] for record in step.steps)
         self.shared.shadow.count(self.run.agent, (decision for decision in decisions if decision))
-        if self.shared.events.has_watchers(self.run.run_id):
-            self.shared.events.publish(events_of_step(self.run.run_id, self.run.agent, step))
+        events = self.shared.events
+        events.nodes_ended(self.run.run_id, (record["node"] for record in step.steps))
+        if events.has_watchers(self.run.run_id):
+            events.publish(events_of_step(self.run.run_id, self.run.agent, step))
 
     def _publish(self, run: RunRecord, kind: str, payload: dict[str, Any] | None) -> None:
         self.run = replace(run, epoch=self.run.epoch)

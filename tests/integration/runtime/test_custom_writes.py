@@ -198,6 +198,33 @@ async def test_writes_are_told_while_the_node_runs_also_to_who_comes_late_and_el
             assert len(heard.by_attempt) == 1
 
 
+async def test_what_has_come_with_its_node_is_kept_for_nobody_who_comes_later(platform_dsn: str) -> None:
+    gate = asyncio.Event()
+
+    def first(state: Notes, writer: StreamWriter) -> Any:
+        del state
+        writer("first")
+        return {"notes": ["first"]}
+
+    builder = StateGraph(Notes).add_node("first", first).add_node("then", gated(gate, ["second"]).compile())
+    builder.add_edge(START, "first").add_edge("first", "then")
+    async with (
+        hosted_replica(platform_dsn, loaded("writer", builder)) as here,
+        hosted_replica(platform_dsn, loaded("writer", builder), runs=0) as elsewhere,
+    ):
+        run = await here.create("writer", {"notes": []})
+        chunks: list[Any] = []
+        async with asyncio.timeout(TIMEOUT_S):
+            while "first" not in await here.steps(run):  # noqa: ASYNC110 - of a step nobody is told who does not watch
+                await asyncio.sleep(0.01)
+            # Nobody has watched it until now.
+            async for event in elsewhere.engine.watch(run, run.event_count, chunks=True):
+                chunks += [event.payload] if event.kind == "custom_writes" else []
+                if chunks:
+                    gate.set()
+    assert {each["node"] for each in chunks} == {"then/work"}
+
+
 async def test_what_is_no_json_too_long_or_too_much_is_left_out_and_said(platform_dsn: str) -> None:
     class Broken:
         pass
