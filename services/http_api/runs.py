@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Final, Literal
@@ -318,12 +318,14 @@ class RunRoutes:
         if not thread_id:
             raise Invalid("input: is missing; a run without one goes on from a state of a thread")
         states = ThreadStates(caller, thread_id)
-        left = [
-            run for run in runs if run.agent == assistant.name and (run.HasField("end_time") or not body.rolls_back)
-        ]
-        head = await states.head_place(left)
+        undone = {run.run_id for run in runs if body.rolls_back and not run.HasField("end_time")}
+        head = await states.head_place(
+            [run for run in runs if run.agent == assistant.name and run.run_id not in undone]
+        )
         place = place_of(body.from_checkpoint) if body.from_checkpoint else head
-        if body.input is not None and place == head and not body.ends:
+        # Who shows a step of what is rolled back goes on from before that, too.
+        is_head = place == head or (place is not None and place.run_id in undone)
+        if body.input is not None and is_head and not body.ends:
             return None
         if place is not None and not await states.has_run(place.run_id, runs, assistant.name):
             raise NotFound(f"thread {thread_id!r} has no such checkpoint of {assistant.name}")
@@ -404,11 +406,12 @@ class RunRoutes:
         return (await caller.call(caller.stubs.runs.GetRun, runs_pb2.GetRunRequest(run_id=run_id))).run
 
     async def _shown_step(self, caller: Caller, run: runs_pb2.Run, shown: str) -> int:
-        """Returns the step of a state that a reader shows already; that before all where it is none of the run."""
+        """Returns the step of a state that a reader shows already; that before all where the run has no such one."""
         place = place_of(shown)
-        if place.run_id != run.run_id:
-            return Position().step
-        return await ThreadStates(caller, run.thread_id).step_of(place)
+        if place.run_id == run.run_id:
+            with suppress(NotFound):  # retention was there
+                return await ThreadStates(caller, run.thread_id).step_of(place)
+        return Position().step
 
     async def _asked_run(self, request: Request) -> tuple[Caller, runs_pb2.Run]:
         """Returns the run that a path names. Raises NotFound where it is not in the path's thread."""

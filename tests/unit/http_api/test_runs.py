@@ -139,6 +139,21 @@ async def test_a_fork_makes_room_only_where_the_thread_is_busy() -> None:
     assert refused.asked == ["fork"]
 
 
+async def test_who_shows_a_step_of_what_they_roll_back_goes_on_from_before_it() -> None:
+    active, done = a_run("active", 5), a_run("done", 1)
+    done.end_time.FromSeconds(2)
+
+    async def asked(checkpoint_id: str) -> list[str]:
+        gateway = FakeGateway(active, done, creates=a_run("new", 6))
+        from_there = {"checkpoint": {"checkpoint_id": checkpoint_id}, "multitask_strategy": "rollback"}
+        await routes(gateway).create(request({**GIVEN, **from_there}))
+        return gateway.asked
+
+    assert await asked("done:b") == await asked("active:a") == ["create"]
+    with pytest.raises(Invalid, match="multitask_strategy"):
+        await asked("done:a")
+
+
 async def test_a_key_is_each_runs_own_and_none_of_an_answer() -> None:
     gateway = FakeGateway(a_run("asking", 5, asks=True), creates=a_run("new", 6))
     await routes(gateway).create_batch(request([GIVEN, GIVEN], "k", thread_id=""))
@@ -170,6 +185,17 @@ async def test_the_stream_of_a_queued_run_says_that_it_is_there() -> None:
         await telling
     assert sent[0]["type"] == "http.response.start"
     assert gateway.asked == ["create", "cancel new"]
+
+
+async def test_who_shows_a_state_that_retention_has_removed_joins_all_the_same() -> None:
+    run = a_run("0199b2f4-7f6a-7b3c-9d6f-2f1f6c1d0a11", 1)
+    gateway = FakeGateway(run, creates=run)
+    gateway.stubs.runs.GetRun = lambda _: runs_pb2.GetRunResponse(run=run)
+    path_params = {"thread_id": "t", "run_id": run.run_id}
+    for shown in "bz":
+        query = f"checkpoint_id={run.run_id}:{shown}".encode()
+        asked = Request({"type": "http", "headers": [], "path_params": path_params, "query_string": query})
+        assert (await routes(gateway).join_stream(asked)).status_code == 200
 
 
 async def test_a_batch_is_created_whole_or_not_at_all() -> None:
