@@ -306,7 +306,8 @@ def _read(response: aiohttp.ClientResponse, content: bytes, api_key: str) -> dic
         said = provider_words(content, api_key)
         # The key is for the endpoint that is set, and for no other that it names.
         if moved := response.headers.get("Location", ""):
-            said = f"it has moved to {moved[:200]}, which is then to be the endpoint; {said}"
+            place = provider_words(moved.encode(errors="replace"), api_key)
+            said = f"it has moved to {place}, which is then to be the endpoint; {said}"
         is_call = response.status == 400 and TOOL_USE_FAILED.encode() in content
         raise CompletionError(
             TOOL_USE_FAILED if is_call else f"http_{response.status}",
@@ -318,7 +319,7 @@ def _read(response: aiohttp.ClientResponse, content: bytes, api_key: str) -> dic
             retry_after_s=_retry_after_s(response.headers.get("Retry-After", "")),
             said=said,
         )
-    return _checked(_parse(content), content, api_key)
+    return _checked(_parse(content), api_key)
 
 
 def _is_too_long(status: int, said: str) -> bool:
@@ -332,7 +333,7 @@ def _retry_after_s(said: str) -> float | None:
         return float(said)
     try:
         date = parsedate_to_datetime(said)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return max(0.0, date.timestamp() - time.time()) if date.tzinfo else None
 
@@ -353,18 +354,18 @@ async def _read_stream(response: aiohttp.ClientResponse, api_key: str, heard: He
     except StreamTooLong as error:
         raise CompletionError("too_large", str(error), retryable=False) from error
     answer = streamed.answer
-    written = orjson.dumps(answer)
     # What is an error, or nothing at all, is said to be that.
     if not streamed.is_whole and answer.get("choices"):
         raise CompletionError("connection", "the model's stream ended before its answer did", retryable=True)
-    return _checked(answer, written, api_key)
+    return _checked(answer, api_key)
 
 
-def _checked(answer: object, content: bytes, api_key: str) -> dict[str, Any]:
+def _checked(answer: object, api_key: str) -> dict[str, Any]:
     choices = answer.get("choices") if isinstance(answer, dict) else None
     choice = choices[0] if isinstance(choices, list) and choices else None
     if isinstance(answer, dict) and (error := _error_of(answer, choice)):
-        raise _error_in(error, provider_words(content if choice is None else orjson.dumps(error), api_key))
+        # Not by orjson, which takes no halves of surrogate pairs.
+        raise _error_in(error, provider_words(json.dumps(error).encode(), api_key))
     if not isinstance(answer, dict) or choice is None:
         raise CompletionError("no_choice", "the model answered with no choice", retryable=True)
     if not isinstance(choice, dict) or not isinstance(_message_of(choice), dict):

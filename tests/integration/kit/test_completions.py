@@ -375,7 +375,21 @@ async def test_the_endpoint_says_when_to_ask_again(model: Model, monkeypatch: py
     assert waits == list(asked.values())
 
 
-@pytest.mark.parametrize("said", ["-5", "soon", "nan", "inf", "1e9", "9" * 400, "\u0663", "Fri, 99 Nov 2026", ""])
+@pytest.mark.parametrize(
+    "said",
+    [
+        "-5",
+        "soon",
+        "nan",
+        "inf",
+        "1e9",
+        "9" * 400,
+        "\u0663",
+        "Fri, 99 Nov 2026",
+        "Fri, 27 Nov 99999999999 00:00:00 GMT",
+        "",
+    ],
+)
 async def test_when_to_ask_again_that_is_no_time_is_passed_over(
     model: Model, monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
@@ -525,10 +539,11 @@ async def test_a_prompt_that_is_too_long_is_one_whatever_its_status(
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_a_key_goes_to_no_other_endpoint_than_the_one_that_is_set(model: Model, status: int) -> None:
     other = model.base_url.replace("127.0.0.1", "localhost") + "chat/completions"
-    model.replies = [lambda: web.Response(status=status, headers={"Location": other}), good]
+    model.replies = [lambda: web.Response(status=status, headers={"Location": f"{other}?api_key=secret"}), good]
     found = await failed(model.base_url)
     assert (found.kind, found.retryable, len(model.requests)) == (f"http_{status}", False, 1)
     assert other in found.said
+    assert "secret" not in str(found)
 
 
 @pytest.mark.parametrize(
@@ -643,6 +658,16 @@ async def test_half_of_a_surrogate_pair_is_taken(model: Model) -> None:
     text = '{"choices": [{"message": {"content": "\\ud83d"}}]}'
     model.replies = [lambda: web.Response(text=text, content_type="application/json")]
     assert "choices" in await create(model.base_url)
+
+
+async def test_half_of_a_surrogate_pair_is_taken_from_a_stream_and_from_an_error(model: Model) -> None:
+    model.replies = [events(piece(content="a\ud83d"), piece("stop"))]
+    with heard_by(Heard()):
+        answer: Any = await create(model.base_url)
+    assert answer["choices"][0]["message"]["content"] == "a\ud83d"
+    half = {"choices": [{"message": {}, "error": {"message": "it broke \ud83d"}}]}
+    model.replies = [lambda: web.Response(text=json.dumps(half), content_type="application/json")]
+    assert "it broke" in (await failed(model.base_url, retries=0)).said
 
 
 @pytest.mark.parametrize(
