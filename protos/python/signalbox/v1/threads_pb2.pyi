@@ -171,6 +171,34 @@ class GetRunStateResponse(_message.Message):
     checkpoints: _containers.RepeatedCompositeFieldContainer[Checkpoint]
     def __init__(self, state: _Optional[_Union[ThreadState, _Mapping]] = ..., checkpoints: _Optional[_Iterable[_Union[Checkpoint, _Mapping]]] = ...) -> None: ...
 
+class ListRunStatesRequest(_message.Message):
+    __slots__ = ("run_id", "page_size", "page_token", "after_step", "before_step", "newest_first", "as_output")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    AFTER_STEP_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_STEP_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_FIRST_FIELD_NUMBER: _ClassVar[int]
+    AS_OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    page_size: int
+    page_token: str
+    after_step: int
+    before_step: int
+    newest_first: bool
+    as_output: bool
+    def __init__(self, run_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., after_step: _Optional[int] = ..., before_step: _Optional[int] = ..., newest_first: _Optional[bool] = ..., as_output: _Optional[bool] = ...) -> None: ...
+
+class ListRunStatesResponse(_message.Message):
+    __slots__ = ("states", "next_page_token", "last_sequence")
+    STATES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    LAST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    states: _containers.RepeatedCompositeFieldContainer[ThreadState]
+    next_page_token: str
+    last_sequence: int
+    def __init__(self, states: _Optional[_Iterable[_Union[ThreadState, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., last_sequence: _Optional[int] = ...) -> None: ...
+
 class ForkRunRequest(_message.Message):
     __slots__ = ("run_id", "step", "update", "as_node", "request_id", "in_thread", "input", "only_state", "token_chunks")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]

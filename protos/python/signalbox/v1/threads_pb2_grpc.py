@@ -69,6 +69,11 @@ class ThreadServiceStub:
                 request_serializer=signalbox_dot_v1_dot_threads__pb2.GetRunStateRequest.SerializeToString,
                 response_deserializer=signalbox_dot_v1_dot_threads__pb2.GetRunStateResponse.FromString,
                 _registered_method=True)
+        self.ListRunStates = channel.unary_unary(
+                '/signalbox.v1.ThreadService/ListRunStates',
+                request_serializer=signalbox_dot_v1_dot_threads__pb2.ListRunStatesRequest.SerializeToString,
+                response_deserializer=signalbox_dot_v1_dot_threads__pb2.ListRunStatesResponse.FromString,
+                _registered_method=True)
         self.ForkRun = channel.unary_unary(
                 '/signalbox.v1.ThreadService/ForkRun',
                 request_serializer=signalbox_dot_v1_dot_threads__pb2.ForkRunRequest.SerializeToString,
@@ -134,6 +139,13 @@ class ThreadServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListRunStates(self, request, context):
+        """Lists the states of a run after its steps, as far as they are still there. Rights are those of `GetRunState`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ForkRun(self, request, context):
         """Creates a run of a hosted graph that goes on from a step of an earlier run, with its state changed as asked and a budget
         of its own. What its nodes do in their own processes after that step happens again. For the run's caller
@@ -183,6 +195,11 @@ def add_ThreadServiceServicer_to_server(servicer, server):
                     servicer.GetRunState,
                     request_deserializer=signalbox_dot_v1_dot_threads__pb2.GetRunStateRequest.FromString,
                     response_serializer=signalbox_dot_v1_dot_threads__pb2.GetRunStateResponse.SerializeToString,
+            ),
+            'ListRunStates': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListRunStates,
+                    request_deserializer=signalbox_dot_v1_dot_threads__pb2.ListRunStatesRequest.FromString,
+                    response_serializer=signalbox_dot_v1_dot_threads__pb2.ListRunStatesResponse.SerializeToString,
             ),
             'ForkRun': grpc.unary_unary_rpc_method_handler(
                     servicer.ForkRun,
@@ -362,6 +379,33 @@ class ThreadService:
             '/signalbox.v1.ThreadService/GetRunState',
             signalbox_dot_v1_dot_threads__pb2.GetRunStateRequest.SerializeToString,
             signalbox_dot_v1_dot_threads__pb2.GetRunStateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListRunStates(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/signalbox.v1.ThreadService/ListRunStates',
+            signalbox_dot_v1_dot_threads__pb2.ListRunStatesRequest.SerializeToString,
+            signalbox_dot_v1_dot_threads__pb2.ListRunStatesResponse.FromString,
             options,
             channel_credentials,
             insecure,

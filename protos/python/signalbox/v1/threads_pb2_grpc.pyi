@@ -56,6 +56,8 @@ class ThreadServiceStub:
     """Returns the state of a run after one of its steps, and the steps whose state is still there: all of a run under way, of
     an ended one those that retention has left, in the end the last. For the run's caller alone, in a thread or not.
     """
+    ListRunStates: _grpc.UnaryUnaryMultiCallable[_threads_pb2.ListRunStatesRequest, _threads_pb2.ListRunStatesResponse]
+    """Lists the states of a run after its steps, as far as they are still there. Rights are those of `GetRunState`."""
     ForkRun: _grpc.UnaryUnaryMultiCallable[_threads_pb2.ForkRunRequest, _threads_pb2.ForkRunResponse]
     """Creates a run of a hosted graph that goes on from a step of an earlier run, with its state changed as asked and a budget
     of its own. What its nodes do in their own processes after that step happens again. For the run's caller
@@ -94,6 +96,8 @@ class ThreadServiceAsyncStub(ThreadServiceStub):
     """Returns the state of a run after one of its steps, and the steps whose state is still there: all of a run under way, of
     an ended one those that retention has left, in the end the last. For the run's caller alone, in a thread or not.
     """
+    ListRunStates: _aio.UnaryUnaryMultiCallable[_threads_pb2.ListRunStatesRequest, _threads_pb2.ListRunStatesResponse]  # type: ignore[assignment]
+    """Lists the states of a run after its steps, as far as they are still there. Rights are those of `GetRunState`."""
     ForkRun: _aio.UnaryUnaryMultiCallable[_threads_pb2.ForkRunRequest, _threads_pb2.ForkRunResponse]  # type: ignore[assignment]
     """Creates a run of a hosted graph that goes on from a step of an earlier run, with its state changed as asked and a budget
     of its own. What its nodes do in their own processes after that step happens again. For the run's caller
@@ -165,6 +169,14 @@ class ThreadServiceServicer(metaclass=_abc_1.ABCMeta):
         """Returns the state of a run after one of its steps, and the steps whose state is still there: all of a run under way, of
         an ended one those that retention has left, in the end the last. For the run's caller alone, in a thread or not.
         """
+
+    @_abc_1.abstractmethod
+    def ListRunStates(
+        self,
+        request: _threads_pb2.ListRunStatesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_threads_pb2.ListRunStatesResponse, _abc.Awaitable[_threads_pb2.ListRunStatesResponse]]:
+        """Lists the states of a run after its steps, as far as they are still there. Rights are those of `GetRunState`."""
 
     @_abc_1.abstractmethod
     def ForkRun(
