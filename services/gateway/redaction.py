@@ -62,6 +62,7 @@ NAMES: Mapping[str, frozenset[str]] = {
         "ListDecisionsResponse": "next_page_token",
         "ListQuestionsResponse": "next_page_token",
         "ListRecordedAnswersResponse": "next_page_token",
+        "ListRunStatesResponse": "next_page_token",
         "ListRunsResponse": "next_page_token",
         "ListThreadsResponse": "next_page_token",
         "ModelCallRecord": "purpose model",

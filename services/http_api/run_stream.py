@@ -17,6 +17,7 @@ import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence, Set
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import orjson
@@ -31,6 +32,7 @@ from services.http_api.interrupts import INTERRUPT, interrupts_of
 from services.http_api.json_bodies import json_of
 from services.http_api.run_request import CHECKPOINTS, CUSTOM, MESSAGES, UPDATES, VALUES, WHOLE_MESSAGES
 from services.kit.wire.event_kinds import DECISION, NODE_COMPLETED, RUN_ENDED, STATE_CHANGED, TOKEN_CHUNK, TOKENS_RESET
+from services.kit.wire.pages import pages
 
 METADATA, ERROR, END = "metadata", "error", "end"
 CANCEL_ON_DISCONNECT: Final = "cancel_on_disconnect"
@@ -46,6 +48,9 @@ _COUNT: Final = re.compile(r"([+~])([0-9a-f]{8}):(\d{1,9})(?![0-9A-Za-z:.-])", r
 # That something which a node wrote is left out.
 LEFT_OUT: Final = "custom/left_out"
 _BEFORE_ALL: Final = -2
+INPUT_STEP: Final = -1
+# Of a run, as they are read.
+STATES_AT_ONCE: Final = 100
 _TYPES: Final = frozenset({"human", "ai", "system", "tool", "function", "chat", "remove"})
 _START: Final = "__start__"
 _CHUNK: Final = "AIMessageChunk"
@@ -208,6 +213,8 @@ class RunStream:
         # As on LangGraph's server, the words go before the whole where both are asked for.
         self._told = _Told(position, whole=MESSAGES not in wanted.modes)
         self._before: threads_pb2.ThreadState | None = None
+        # The last event of whose step the state has been asked for.
+        self._asked_until = 0
         self._asked: runs_pb2.InputRequest | None = None
         self._failing_since: float | None = None
         self.ended: runs_pb2.Run | None = None
@@ -330,7 +337,7 @@ class RunStream:
                 self._position.sequence = event.sequence  # it is all that there is to tell of the event
                 yield self._part(UPDATES, {node: None})
             return
-        if set(self._wanted.modes) <= {CUSTOM}:
+        if set(self._wanted.modes) <= {CUSTOM} or event.sequence <= self._asked_until:
             return
         async for state in self._new_states():
             before, self._before = self._before, state
@@ -368,42 +375,30 @@ class RunStream:
         return found
 
     async def _new_states(self) -> AsyncIterator[threads_pb2.ThreadState]:
-        """Yields the states of steps that the reader has not heard of, oldest first, each read when it is told."""
+        """Yields the states of steps that the reader has not heard of, oldest first, as far as they are still there."""
         heard = self._position.step
-        try:
-            response = await self._state(listing=self._before is None)
-        except NotFound:
-            return
-        latest = response.state
-        last = latest.checkpoint.step
-        if last <= heard:
-            return
-        # One after the other, but for a reader that comes, or comes back: a run of a thread goes on counting steps.
-        steps = [each.step for each in response.checkpoints] or list(range(heard + 1, last))
-        if self._before is None and heard in steps:
-            self._before = await self._state_if_there(heard)
-        for step in steps:
-            if heard < step < last and (state := await self._state_if_there(step)) is not None:
-                yield state
-        yield latest
-
-    async def _state_if_there(self, step: int) -> threads_pb2.ThreadState | None:
-        try:
-            return (await self._state(step)).state
-        except NotFound:  # retention leaves the last
-            return None
-
-    async def _state(self, step: int | None = None, *, listing: bool = False) -> threads_pb2.GetRunStateResponse:
-        request = threads_pb2.GetRunStateRequest(
-            run_id=self._run_id, step=step, as_output=True, without_checkpoints=not listing
-        )
-        return await self._caller.call(self._caller.stubs.threads.GetRunState, request)
+        request = threads_pb2.ListRunStatesRequest(run_id=self._run_id, as_output=True)
+        # Whoever comes, or comes back, needs the state that they have heard, too, for what the next step changed.
+        after = heard - 1 if self._before is None else heard
+        if after >= INPUT_STEP:
+            request.after_step = after
+        call = partial(self._caller.call, self._caller.stubs.threads.ListRunStates)
+        with suppress(NotFound):
+            async for page in pages(call, request, "states", size=STATES_AT_ONCE):
+                for state in page.states:
+                    if state.checkpoint.step > heard:
+                        yield state
+                    else:
+                        self._before = state
+                if not page.next_page_token:
+                    self._asked_until = page.last_sequence
 
     async def _values_now(self) -> dict[str, Any]:
         if not self._assistant.is_hosted:
             return {}
         if self._before is None or self._before.checkpoint.step != self._position.step:
-            self._before = (await self._state()).state
+            request = threads_pb2.GetRunStateRequest(run_id=self._run_id, as_output=True, without_checkpoints=True)
+            self._before = (await self._caller.call(self._caller.stubs.threads.GetRunState, request)).state
         return self._shown(json_of(self._before.values))
 
     def _shown(self, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,8 @@ A checkpoint's id names the run that it is of, too: so it is found at once, and 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
+import itertools
+from collections.abc import AsyncGenerator, Container, Iterator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +20,7 @@ from services.http_api.errors import Conflict, Invalid, NotAllowed, NotFound
 from services.http_api.gateway import Caller
 from services.http_api.interrupts import interrupts_of
 from services.http_api.json_bodies import json_of
-from services.http_api.run_stream import problem_of
+from services.http_api.run_stream import STATES_AT_ONCE, problem_of
 from services.kit.wire.pages import pages
 
 # As LangGraph's server has it: older clients ask for so many. What has been read by then is all, where it is large.
@@ -138,7 +139,7 @@ class ThreadStates:
         left = None if run is None or run.rolled_back_by else await self._left(run)
         for each, parent in _steps(left) if left else ():
             if left and each.checkpoint_id == place.checkpoint_id:
-                found = await self._document(left, each, parent)
+                found = self._document(left, await self._after(left, each.step), parent)
                 found["parent_checkpoint"] = found["parent_checkpoint"] or await self._left_before(left.run)
                 return found
         raise NotFound(f"thread {self._thread_id!r} has no checkpoint {place.id}; {LEFT}")
@@ -171,12 +172,10 @@ class ThreadStates:
                     continue
                 if run.agent in orphans:
                     orphans.pop(run.agent)[1]["parent_checkpoint"] = self._checkpoint(left.last_place)
-                for each, parent in _steps(left, before):
-                    if len(found) >= limit or self.is_full:
-                        break
-                    found.append(await self._document(left, each, parent))
-                    if parent is None:
-                        orphans[run.agent] = run, found[-1]
+                async for document in self._documents(left, before, limit - len(found)):
+                    found.append(document)
+                    if document["parent_checkpoint"] is None:
+                        orphans[run.agent] = run, document
         for run, orphan in orphans.values() if not self.is_full else ():
             orphan["parent_checkpoint"] = await self._left_before(run)
         return found
@@ -211,9 +210,42 @@ class ThreadStates:
         )
         return await self._caller.call(self._caller.stubs.threads.GetRunState, request)
 
-    async def _document(self, left: _Left, checkpoint: threads_pb2.Checkpoint, parent: Place | None) -> dict[str, Any]:
-        run, is_last = left.run, checkpoint.checkpoint_id == left.last.checkpoint.checkpoint_id
-        state = left.last if is_last else (await self._state(run.run_id, checkpoint.step)).state
+    async def _after(self, left: _Left, step: int) -> threads_pb2.ThreadState:
+        is_last = step == left.last.checkpoint.step
+        return left.last if is_last else (await self._state(left.run.run_id, step)).state
+
+    async def _documents(self, left: _Left, before: Place | None, limit: int) -> AsyncGenerator[dict[str, Any], None]:
+        """Yields the states of a run, or those before one of it, newest first, so many at most."""
+        parents = {each.checkpoint_id: parent for each, parent in itertools.islice(_steps(left, before), limit)}
+        async with aclosing(self._newest_first(left, parents)) as states:
+            async for state in states:
+                yield self._document(left, state, parents[state.checkpoint.checkpoint_id])
+                if self.is_full:
+                    return
+
+    async def _newest_first(self, left: _Left, wanted: Container[str]) -> AsyncGenerator[threads_pb2.ThreadState, None]:
+        """Yields the states of a run at checkpoints, as far as retention has left them."""
+        if left.last.checkpoint.checkpoint_id in wanted:
+            yield left.last
+        steps = [
+            each.step
+            for each in left.checkpoints
+            if each.checkpoint_id in wanted and each.checkpoint_id != left.last.checkpoint.checkpoint_id
+        ]
+        if not steps:
+            return
+        request = threads_pb2.ListRunStatesRequest(
+            run_id=left.run.run_id, before_step=steps[-1] + 1, newest_first=True, as_output=True
+        )
+        call = partial(self._caller.call, self._caller.stubs.threads.ListRunStates)
+        async for page in pages(call, request, "states", limit=len(steps), size=STATES_AT_ONCE):
+            for state in page.states:
+                if state.checkpoint.checkpoint_id in wanted:
+                    yield state
+
+    def _document(self, left: _Left, state: threads_pb2.ThreadState, parent: Place | None) -> dict[str, Any]:
+        checkpoint, run = state.checkpoint, left.run
+        is_last = checkpoint.checkpoint_id == left.last.checkpoint.checkpoint_id
         self._read_bytes += state.ByteSize()
         asked = interrupts_of(run.input_request) if is_last and run.HasField("input_request") else []
         following = list(checkpoint.next_nodes)

@@ -27,6 +27,7 @@ SAFE_TO_RETRY: tuple[tuple[str, str], ...] = (
     ("signalbox.v1.ThreadService", "GetThread"),
     ("signalbox.v1.ThreadService", "GetThreadState"),
     ("signalbox.v1.ThreadService", "GetRunState"),
+    ("signalbox.v1.ThreadService", "ListRunStates"),
     ("signalbox.v1.StoreService", "GetItem"),
     ("signalbox.v1.StoreService", "SearchItems"),
     ("signalbox.v1.StoreService", "ListNamespaces"),

@@ -93,6 +93,17 @@ def number_place_of(token: str) -> int:
     return int(place)
 
 
+def step_token(step: int) -> str:
+    """Returns the token of a place behind a step of a run."""
+    # The input is step -1, and places are no less than 0.
+    return page_token(str(step + 1))
+
+
+def step_place_of(token: str) -> int | None:
+    """Returns the step of a token of `step_token`; None of an empty one. Raises InvalidRequest."""
+    return number_place_of(token) - 1 if token else None
+
+
 def not_a_token() -> InvalidRequest:
     """Returns the error for a token that no call returned."""
     violation = FieldViolation("page_token", "not a token that this call returned")

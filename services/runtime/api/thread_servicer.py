@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -12,8 +13,10 @@ from opentelemetry import propagate
 from signalbox.v1 import threads_pb2, threads_pb2_grpc
 
 from services.runtime.api.callers import Callers, Context
-from services.runtime.api.page_tokens import thread_place_of, time_token
+from services.runtime.api.page_tokens import step_place_of, step_token, thread_place_of, time_token
 from services.runtime.api.wire import filter_of, run_proto, struct_proto, timestamp_proto
+from services.runtime.engine.history import Steps
+from services.runtime.engine.pages import fitting
 from services.runtime.engine.rights import shown_to
 from services.runtime.engine.run_states import NewFork, RunStates
 from services.runtime.engine.snapshot import CheckpointSummary, Snapshot
@@ -21,6 +24,7 @@ from services.runtime.engine.threads import Fork, ThreadRecord, ThreadStore
 from services.runtime.hosted.schemas import plain
 
 THREADS_PAGE: Final = 50
+STATES_PAGE: Final = 50
 # Of a state in an answer, and of one field of it where they are too large together.
 MOST_STATE_BYTES: Final = 2_000_000
 MOST_FIELD_BYTES: Final = 50_000
@@ -116,6 +120,23 @@ class ThreadServicer(threads_pb2_grpc.ThreadServiceServicer):
         told = [] if request.without_checkpoints else [_checkpoint(each) for each in steps]
         return threads_pb2.GetRunStateResponse(state=state, checkpoints=told)
 
+    async def ListRunStates(
+        self, request: threads_pb2.ListRunStatesRequest, context: Context
+    ) -> threads_pb2.ListRunStatesResponse:
+        """Lists the states of a run after its steps."""
+        limit = request.page_size or STATES_PAGE
+        found = await self._states.after_steps(
+            self._callers.caller(context), request.run_id, _steps(request, limit + 1), as_output=request.as_output
+        )
+        page = fitting(
+            _state(request.run_id, each, fitting_values(each.values)) for each in itertools.islice(found.states, limit)
+        )
+        return threads_pb2.ListRunStatesResponse(
+            states=page,
+            next_page_token=step_token(page[-1].checkpoint.step) if len(page) < found.count else "",
+            last_sequence=found.last_sequence,
+        )
+
     async def ForkRun(self, request: threads_pb2.ForkRunRequest, context: Context) -> threads_pb2.ForkRunResponse:
         """Creates a run that goes on from a step of another; a repeat of a request finds it."""
         caller = self._callers.caller(context)
@@ -144,6 +165,17 @@ class ThreadServicer(threads_pb2_grpc.ThreadServiceServicer):
         """Deletes a thread."""
         run_count, decision_count = await self._threads.delete(self._callers.caller(context), request.thread_id)
         return threads_pb2.DeleteThreadResponse(run_count=run_count, decision_count=decision_count)
+
+
+def _steps(request: threads_pb2.ListRunStatesRequest, limit: int) -> Steps:
+    told = step_place_of(request.page_token)
+    after = request.after_step if request.HasField("after_step") else None
+    before = request.before_step if request.HasField("before_step") else None
+    if told is not None and request.newest_first:
+        before = told
+    elif told is not None:
+        after = told
+    return Steps(limit, after, before, request.newest_first)
 
 
 def _thread(thread: ThreadRecord) -> threads_pb2.Thread:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, cast
 
 import orjson
@@ -19,6 +21,20 @@ from services.runtime.engine.changes import History, Stored, pack_changes, unpac
 from services.runtime.engine.queries import query
 
 Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Which steps of a run, and how many at most: those after one and before another, from the first or the last on."""
+
+    limit: int
+    after: int | None = None
+    before: int | None = None
+    newest_first: bool = False
+
+    def holds(self, step: int) -> bool:
+        """Whether a step is one of them."""
+        return (self.after is None or step > self.after) and (self.before is None or step < self.before)
 
 
 class CheckpointHistory:
@@ -68,8 +84,18 @@ class CheckpointHistory:
                 rows = await self._rows(connection, thread_id, namespace)
                 writes = await self._writes(connection, thread_id, namespace, wanted)
                 history = History(self._serde, (row["changes"] for row in rows))
-                for row in wanted:
-                    yield self._tuple(thread_id, namespace, row, history, writes)
+                for each in reversed(self._tuples(thread_id, namespace, reversed(wanted), history, writes)):
+                    yield each
+
+    async def after_steps(self, thread_id: str, wanted: Steps) -> list[CheckpointTuple]:
+        """Returns the checkpoints of a thread that end some of its steps, without what tasks have written on top."""
+        async with self._pool.connection() as connection:
+            rows = await self._rows(connection, thread_id, "")
+        fitting = [row for row in rows if wanted.holds(row["metadata"].get("step", 0))]
+        history = History(self._serde, (row["changes"] for row in rows))
+        if not wanted.newest_first:
+            return self._tuples(thread_id, "", fitting[: wanted.limit], history)
+        return self._tuples(thread_id, "", fitting[-wanted.limit :], history)[::-1]
 
     async def namespaces_below(self, thread_id: str, checkpoint_id: str) -> list[str]:
         """Returns the namespaces of the graphs inside nodes that have begun on top of a thread's checkpoint."""
@@ -165,6 +191,17 @@ class CheckpointHistory:
         for checkpoint_id, task_id, packed in await cursor.fetchall():
             found[checkpoint_id] += [(task_id, *write) for write in unpack_writes(self._serde, packed)]
         return found
+
+    def _tuples(
+        self,
+        thread_id: str,
+        namespace: str,
+        oldest_first: Iterable[Row],
+        history: History,
+        writes: Mapping[str, list[tuple[str, str, Any]]] = MappingProxyType({}),
+    ) -> list[CheckpointTuple]:
+        # In this order each value is put together from the one before it; in the other, each from the first.
+        return [self._tuple(thread_id, namespace, row, history, writes) for row in oldest_first]
 
     def _tuple(
         self,

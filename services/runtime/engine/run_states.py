@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +24,7 @@ from services.runtime.engine.forks import (
     version_to_go_on,
     with_input,
 )
-from services.runtime.engine.history import CheckpointHistory
+from services.runtime.engine.history import CheckpointHistory, Steps
 from services.runtime.engine.records import ForkedFrom, NewRun, RunRecord
 from services.runtime.engine.snapshot import CheckpointSummary, Snapshot, kept_values, snapshot_of, summary_of
 from services.runtime.engine.store import RunStore
@@ -71,6 +72,15 @@ class NewFork:
         return changed and (made.thread_id, made.input) == (of.thread_id if self.in_thread else None, given)
 
 
+@dataclass(frozen=True)
+class StateList:
+    """States of a run: how many, each put into plain values when it is taken, and the last event before them."""
+
+    count: int
+    states: Iterator[Snapshot]
+    last_sequence: int
+
+
 class RunStates:
     """The states of runs in the database; they are their callers' alone."""
 
@@ -96,8 +106,18 @@ class RunStates:
         """
         run = await self._run(caller, run_id)
         found, steps = await self._found(run, step, alone=alone)
-        shown = Snapshot(summary_of(found), json_values(kept_values(found))) if as_output else snapshot_of(found)
-        return shown, steps
+        return _shown(found, as_output=as_output), steps
+
+    async def after_steps(self, caller: Caller, run_id: str, wanted: Steps, *, as_output: bool = False) -> StateList:
+        """Returns the states after some steps, as far as they are there.
+
+        Raises RunNotFound, RolesLost, StateUnreadable.
+        """
+        run = await self._run(caller, run_id)
+        with _read(run):
+            found = await self._history.after_steps(run.run_id, wanted)
+        # The run has been read before its states: they are of all steps that had ended by then, at least.
+        return StateList(len(found), _all_shown(run, found, as_output=as_output), run.event_count)
 
     async def fork(self, caller: Caller, fork: NewFork) -> RunRecord:
         """Creates a run of a hosted graph that goes on from a step of another, with a budget of its own.
@@ -162,7 +182,7 @@ class RunStates:
         only = {"step": step} if alone and step is not None else None
         wanted: CheckpointTuple | None = None
         steps: list[CheckpointSummary] = []
-        try:
+        with _read(run):
             async for each in self._history.select(
                 config, metadata_filter=only, before=None, limit=1 if alone else MOST_STEPS
             ):
@@ -170,10 +190,6 @@ class RunStates:
                 steps.append(summary)
                 if wanted is None and step in (None, summary.step):
                     wanted = each
-        except (ormsgpack.MsgpackDecodeError, ValueError, TypeError, KeyError, ImportError, AttributeError) as error:
-            raise StateUnreadable(
-                f"the state of run {run.run_id} can't be read here: {type(error).__name__}: {error}"
-            ) from error
         steps.reverse()
         if wanted is None:
             if alone and step is not None:
@@ -187,6 +203,26 @@ class RunStates:
         if not run.caller.roles <= caller.roles:
             raise RolesLost(f"run {run_id} was made with roles that this caller has lost", metadata={"run_id": run_id})
         return run
+
+
+def _shown(found: CheckpointTuple, *, as_output: bool) -> Snapshot:
+    return Snapshot(summary_of(found), json_values(kept_values(found))) if as_output else snapshot_of(found)
+
+
+def _all_shown(run: RunRecord, found: Iterable[CheckpointTuple], *, as_output: bool) -> Iterator[Snapshot]:
+    with _read(run):
+        for each in found:
+            yield _shown(each, as_output=as_output)
+
+
+@contextmanager
+def _read(run: RunRecord) -> Iterator[None]:
+    try:
+        yield
+    except (ormsgpack.MsgpackDecodeError, ValueError, TypeError, KeyError, ImportError, AttributeError) as error:
+        raise StateUnreadable(
+            f"the state of run {run.run_id} can't be read here: {type(error).__name__}: {error}"
+        ) from error
 
 
 def _there(steps: list[CheckpointSummary]) -> str:

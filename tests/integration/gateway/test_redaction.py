@@ -64,7 +64,7 @@ def request_of(method: MethodDescriptor) -> Any:
     for name, value in (("run_id", RUN_ID), ("thread_id", "talk"), ("batch_id", RUN_ID)):
         if name in method.input_type.fields_by_name and not method.name.startswith("List"):
             setattr(request, name, value)
-    if method.name in ("ListDecisions", "ListRecordedAnswers"):
+    if method.name in ("ListDecisions", "ListRecordedAnswers", "ListRunStates"):
         request.run_id = RUN_ID
     return request
 

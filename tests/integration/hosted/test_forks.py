@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import operator
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import Any, TypedDict
+from types import SimpleNamespace
+from typing import Annotated, Any, TypedDict
 
 import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, StateGraph
+from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.graph import END, START, StateGraph
+from signalbox.v1 import threads_pb2
 
 from services.kit.errors import InvalidRequest
 from services.kit.identity.caller import Caller
 from services.kit.telemetry.names import ROLE_OPERATOR
-from services.runtime.api.thread_servicer import MOST_FIELD_BYTES, MOST_STATE_BYTES, fitting_values
+from services.kit.wire.pages import pages
+from services.runtime.api.thread_servicer import MOST_FIELD_BYTES, MOST_STATE_BYTES, ThreadServicer, fitting_values
 from services.runtime.engine.history import CheckpointHistory
+from services.runtime.engine.pages import MOST_BYTES
 from services.runtime.engine.records import ForkedFrom, RunRecord, RunState
 from services.runtime.engine.retention import Pruner
 from services.runtime.engine.retention_policy import RetentionPolicy
@@ -27,6 +33,7 @@ from services.runtime.engine.threads import Fork, ThreadStore
 from services.runtime.errors import CheckpointNotFound, ForkRefused, RequestIdReused, RunNotFound, ThreadBusy
 from services.runtime.hosted.definition import json_values
 from services.runtime.hosted.loading import LoadedGraph
+from services.runtime.hosted.schemas import plain
 from tests.fixtures.hosted import CALLER, FOLDER, HostedReplica, graph_alone, hosted_replica, loaded, output_of
 
 GIVEN = {"messages": ["Add up."], "wanted": 2}
@@ -277,6 +284,106 @@ async def test_a_state_is_read_as_an_output_has_it(replica: HostedReplica) -> No
     assert (before.checkpoint.next_nodes, before.values) == (("__start__",), {})
     with pytest.raises(CheckpointNotFound, match="those whose state is there are -1, 0"):
         await states_of(replica).state(CALLER, run.run_id, 99, alone=True)
+
+
+class Counted:
+    """Counts what is read."""
+
+    def __init__(self, inner: SerializerProtocol) -> None:
+        self._inner = inner
+        self.read_count = 0
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        return self._inner.dumps_typed(obj)
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        self.read_count += 1
+        return self._inner.loads_typed(data)
+
+
+class Counting(TypedDict):
+    """What a node that goes on and on adds to."""
+
+    wanted: int
+    seen: Annotated[list[int], operator.add]
+
+
+def counting() -> LoadedGraph:
+    made: StateGraph[Any] = StateGraph(Counting)
+    made.add_node("count", lambda given: {"seen": [len(given["seen"])]})
+    made.add_edge(START, "count")
+    made.add_conditional_edges("count", lambda given: "count" if len(given["seen"]) < given["wanted"] else END)
+    return loaded("counting", made)
+
+
+NOBODY: Any = None
+
+
+def servicer_of(states: RunStates, caller: Caller = CALLER) -> ThreadServicer:
+    """What serves states to a caller; it serves no threads."""
+    callers: Any = SimpleNamespace(caller=lambda _: caller)
+    return ThreadServicer(callers, NOBODY, states, NOBODY)
+
+
+async def listed(states: ThreadServicer, *, size: int = 50, **asked: Any) -> list[threads_pb2.ThreadState]:
+    """All that a list of states has, page by page."""
+    request = threads_pb2.ListRunStatesRequest(as_output=True, **asked)
+    told = pages(lambda given: states.ListRunStates(given, NOBODY), request, "states", size=size)
+    return [each async for page in told for each in page.states]
+
+
+async def test_the_states_of_a_run_are_listed_in_both_orders_from_any_step(replica: HostedReplica) -> None:
+    run = await replica.run("calculator", GIVEN)
+    states = servicer_of(states_of(replica))
+
+    async def steps(**asked: Any) -> list[int]:
+        return [each.checkpoint.step for each in await listed(states, run_id=run.run_id, **asked)]
+
+    assert await steps() == [-1, 0, 1, 2, 3, 4, 5]
+    assert await steps(newest_first=True) == [5, 4, 3, 2, 1, 0, -1]
+    assert await steps(size=1, newest_first=True) == [5, 4, 3, 2, 1, 0, -1]
+    assert await steps(size=2, after_step=-1, before_step=4) == [0, 1, 2, 3]
+    assert await steps(size=2, after_step=0, before_step=4, newest_first=True) == [3, 2, 1]
+    assert await steps(after_step=5) == []
+    for each in await listed(states, run_id=run.run_id, size=3):
+        alone = threads_pb2.GetRunStateRequest(run_id=run.run_id, step=each.checkpoint.step, as_output=True)
+        assert (await states.GetRunState(alone, NOBODY)).state == each
+    for stranger in (Caller("28", frozenset()), Caller("28", frozenset({ROLE_OPERATOR}))):
+        with pytest.raises(RunNotFound):
+            await listed(servicer_of(states_of(replica), stranger), run_id=run.run_id)
+    with pytest.raises(InvalidRequest):
+        await listed(states, run_id=run.run_id, page_token="none")
+    # What has ended by then, is there.
+    page = await states.ListRunStates(threads_pb2.ListRunStatesRequest(run_id=run.run_id), NOBODY)
+    assert page.last_sequence == (await replica.store.get(run.run_id, CALLER)).event_count > 0
+
+
+async def test_a_page_of_states_is_small_enough_to_be_sent(replica: HostedReplica) -> None:
+    text = "x" * (MOST_BYTES // 3)
+    run = await replica.run("calculator", {**GIVEN, "messages": [text]})
+    states = servicer_of(states_of(replica))
+    found = await listed(states, run_id=run.run_id)
+    assert [each.checkpoint.step for each in found] == [-1, 0, 1, 2, 3, 4, 5]
+    page = await states.ListRunStates(threads_pb2.ListRunStatesRequest(run_id=run.run_id), NOBODY)
+    assert 1 < len(page.states) < len(found)
+    assert page.ByteSize() < 2 * MOST_BYTES
+
+
+async def test_of_a_page_of_states_each_checkpoint_is_read_once(platform_dsn: str) -> None:
+    async with hosted_replica(platform_dsn, counting()) as replica:
+
+        async def cost(wanted: int, **asked: Any) -> int:
+            run = await replica.run("counting", {"wanted": wanted, "seen": []})
+            serde = Counted(make_serde())
+            states = servicer_of(RunStates(replica.pools.calls, serde, replica.store, replica.agents))
+            found = await listed(states, run_id=run.run_id, size=100, **asked)
+            seen = [len(plain(each.values)["seen"]) for each in found if each.checkpoint.step >= 0]
+            assert sorted(seen) == list(range(wanted + 1))
+            return serde.read_count
+
+        for newest_first in (False, True):
+            few, many = await cost(10, newest_first=newest_first), await cost(40, newest_first=newest_first)
+            assert many < 5 * few
 
 
 class Loose(TypedDict):

@@ -12,7 +12,7 @@ from signalbox.v1 import agents_pb2, hosted_pb2, outcome_pb2, runs_pb2, threads_
 
 from services.http_api import run_stream
 from services.http_api.assistants import Assistant
-from services.http_api.errors import GatewayAway, NotFound, TooLate
+from services.http_api.errors import GatewayAway, TooLate
 from services.http_api.event_stream import CutOff, Part
 from services.http_api.run_request import CUSTOM, MESSAGES, UPDATES, VALUES, WHOLE_MESSAGES
 from services.http_api.run_stream import Position, RunStream, Wanted, position_of, problem_of
@@ -33,7 +33,7 @@ class FakeCaller:
         self.stubs = SimpleNamespace(
             call_timeout_s=5.0,
             runs=SimpleNamespace(GetRun=lambda _: runs_pb2.GetRunResponse(run=self._run)),
-            threads=SimpleNamespace(GetRunState=self._state),
+            threads=SimpleNamespace(GetRunState=self._state, ListRunStates=self._new_state),
         )
 
     async def watch(self, request: runs_pb2.WatchRunRequest) -> AsyncGenerator[runs_pb2.RunEvent, None]:
@@ -46,10 +46,11 @@ class FakeCaller:
     async def call(self, method: Any, request: Any) -> Any:
         return method(request)
 
-    def _state(self, request: threads_pb2.GetRunStateRequest) -> threads_pb2.GetRunStateResponse:
-        if request.HasField("step"):
-            raise NotFound("retention was there")
+    def _state(self, _request: threads_pb2.GetRunStateRequest) -> threads_pb2.GetRunStateResponse:
         return threads_pb2.GetRunStateResponse(state=self._states.pop(0))
+
+    def _new_state(self, _request: threads_pb2.ListRunStatesRequest) -> threads_pb2.ListRunStatesResponse:
+        return threads_pb2.ListRunStatesResponse(states=[self._states.pop(0)])
 
 
 def stream(caller: FakeCaller, *modes: str, of: Assistant = HOSTED, **given: Any) -> RunStream:
@@ -299,26 +300,44 @@ async def test_a_change_of_a_state_is_waited_for_at_another_gateway(monkeypatch:
         await run_stream.ended(late, "r")
 
 
-@pytest.mark.parametrize("heard", [-2, 10])
-async def test_a_reader_that_comes_late_is_told_every_step(heard: int) -> None:
-    latest = 250
+class LongRun(FakeCaller):
+    """A run of so many steps, each with an event, that has ended; it counts the calls for its states."""
 
-    def state(request: threads_pb2.GetRunStateRequest) -> threads_pb2.GetRunStateResponse:
-        step = request.step if request.HasField("step") else latest
-        found = threads_pb2.ThreadState(checkpoint=threads_pb2.Checkpoint(step=step), next_nodes=["count"])
-        found.values["count"] = step
-        listed = (
-            [] if request.without_checkpoints else [threads_pb2.Checkpoint(step=each) for each in range(latest + 1)]
+    def __init__(self, steps: int) -> None:
+        node = runs_pb2.NodeCompleted(node="count")
+        told = [runs_pb2.RunEvent(sequence=step, node_completed=node) for step in range(1, steps + 1)]
+        super().__init__([*told, ended(steps + 1)])
+        self.call_count = 0
+        self._last_step = steps
+        self.stubs.threads.ListRunStates = self._page
+
+    def _page(self, request: threads_pb2.ListRunStatesRequest) -> threads_pb2.ListRunStatesResponse:
+        self.call_count += 1
+        begin = request.after_step + 1 if request.HasField("after_step") else 0
+        begin = int(request.page_token or begin)
+        end = min(begin + request.page_size, self._last_step + 1)
+        found = [state(step, following=["count"]) for step in range(begin, end)]
+        for each in found:
+            each.values["count"] = each.checkpoint.step
+        return threads_pb2.ListRunStatesResponse(
+            states=found,
+            next_page_token=str(end) if end <= self._last_step else "",
+            last_sequence=self._last_step + 1,
         )
-        return threads_pb2.GetRunStateResponse(state=found, checkpoints=listed)
 
-    step_ended = runs_pb2.RunEvent(sequence=500, node_completed=runs_pb2.NodeCompleted(node="count"))
-    over = runs_pb2.RunEvent(sequence=501, run_ended=runs_pb2.RunEnded(run=runs_pb2.Run()))
-    caller = FakeCaller([step_ended, over])
-    caller.stubs.threads.GetRunState = state
-    found = await told(stream(caller, UPDATES, VALUES, position=Position(20, heard)))
-    steps = list(range(max(heard + 1, 0), latest + 1))
+
+@pytest.mark.parametrize("heard", [-2, -1, 0, 10])
+async def test_a_reader_that_comes_late_is_told_every_step(heard: int) -> None:
+    found = await told(stream(LongRun(250), UPDATES, VALUES, position=Position(max(heard, 0), heard)))
+    steps = list(range(max(heard + 1, 0), 251))
     assert [part.data["count"] for part in found if part.event == VALUES] == steps
     # Each is told as the change of its own step, too.
     changes = [part.data for part in found if part.event == UPDATES]
     assert changes == [{"count": {"count": step}} for step in steps if step > 0]
+
+
+async def test_states_are_asked_for_by_the_page_however_many_events_tell_of_them() -> None:
+    for pages in (1, 2, 8):
+        caller = LongRun(pages * run_stream.STATES_AT_ONCE - 1)
+        assert len(await told(stream(caller, VALUES))) > pages * run_stream.STATES_AT_ONCE
+        assert caller.call_count == pages

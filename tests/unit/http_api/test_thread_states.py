@@ -10,15 +10,17 @@ from signalbox.v1 import runs_pb2, threads_pb2
 
 from services.http_api import thread_states
 from services.http_api.errors import Conflict, NotFound
+from services.http_api.run_stream import STATES_AT_ONCE
 from services.http_api.thread_states import STATE_UNREADABLE, Place, ThreadStates, place_of
 
 NAMES = ("newest", "middle", "oldest")
 
 
 class FakeCaller:
-    """A gateway with a thread of three runs of one step; what the states of some are instead, it is told."""
+    """A gateway with a thread of three runs of two states; what the states of some are instead, it is told."""
 
     subject = "ana"
+    step_count = 2
 
     def __init__(self, *names: str, **instead: Exception) -> None:
         self.asked: list[str] = []
@@ -26,7 +28,7 @@ class FakeCaller:
         self._names = names or NAMES
         self._instead = instead
         self.stubs = SimpleNamespace(
-            threads=SimpleNamespace(GetRunState=self._state),
+            threads=SimpleNamespace(GetRunState=self._state, ListRunStates=self._page_of_states),
             runs=SimpleNamespace(ListRuns=self._page, GetRun=self._run),
         )
 
@@ -65,13 +67,25 @@ class FakeCaller:
         self.asked.append(request.run_id)
         if error := self._instead.get(request.run_id):
             raise error
-        checkpoints = [
-            threads_pb2.Checkpoint(checkpoint_id=name, step=step, next_nodes=["model"])
-            for step, name in enumerate("ab")
-        ]
-        state = threads_pb2.ThreadState(checkpoint=checkpoints[-1])
-        state.values["of"] = request.run_id
-        return threads_pb2.GetRunStateResponse(state=state, checkpoints=checkpoints)
+        made = [self._after(request.run_id, step) for step in range(self.step_count)]
+        return threads_pb2.GetRunStateResponse(state=made[-1], checkpoints=[each.checkpoint for each in made])
+
+    def _page_of_states(self, request: threads_pb2.ListRunStatesRequest) -> threads_pb2.ListRunStatesResponse:
+        assert request.newest_first
+        before = int(request.page_token or request.before_step)
+        steps = range(before - 1, max(before - 1 - request.page_size, -1), -1)
+        return threads_pb2.ListRunStatesResponse(
+            states=[self._after(request.run_id, step) for step in steps],
+            next_page_token=str(steps[-1]) if steps[-1] > 0 else "",
+        )
+
+    def _after(self, run_id: str, step: int) -> threads_pb2.ThreadState:
+        checkpoint_id = chr(ord("a") + step)
+        made = threads_pb2.ThreadState(
+            checkpoint=threads_pb2.Checkpoint(checkpoint_id=checkpoint_id, step=step, next_nodes=["model"])
+        )
+        made.values.update({"of": run_id, "step": step})
+        return made
 
 
 def agent_of(name: str) -> str:
@@ -85,7 +99,7 @@ def states(caller: FakeCaller) -> ThreadStates:
 
 async def test_a_state_that_can_not_be_read_is_none() -> None:
     caller = FakeCaller(newest=Conflict("types are not there", reason=STATE_UNREADABLE))
-    assert (await states(caller).head())["values"] == {"of": "middle"}
+    assert (await states(caller).head())["values"]["of"] == "middle"
     with pytest.raises(Conflict):
         await states(FakeCaller(newest=Conflict("other"))).head()
 
@@ -93,7 +107,7 @@ async def test_a_state_that_can_not_be_read_is_none() -> None:
 async def test_no_run_is_looked_at_behind_the_state_that_is_asked_for() -> None:
     caller = FakeCaller()
     found = await states(caller).at(Place("middle", "b"))
-    assert found["values"] == {"of": "middle"}
+    assert found["values"]["of"] == "middle"
     assert "oldest" not in caller.asked
     with pytest.raises(NotFound):
         await states(caller).at(Place("middle", "c"))
@@ -112,7 +126,7 @@ async def test_states_of_the_first_of_many_runs_are_there() -> None:
     assert len(await of_many.history(1000)) == 500
     caller = FakeCaller(*names)
     found = await states(caller).at(Place("run 1", "a"))
-    assert (found["values"], found["metadata"]["run_id"]) == ({"of": "run 1"}, "run 1")
+    assert (found["values"]["of"], found["metadata"]["run_id"]) == ("run 1", "run 1")
     # Nor are the runs after it looked at.
     assert set(caller.asked) == {"run 1"}
     before = await of_many.history(10, before=Place("run 2", "b"))
@@ -133,6 +147,26 @@ async def test_a_page_costs_as_many_calls_in_a_long_thread_as_in_a_short_one() -
     caller = FakeCaller("review", *(f"run {number}" for number in range(2000)))
     assert (await states(caller).at(Place("review", "a")))["parent_checkpoint"] is None
     assert caller.call_count < 10
+
+
+async def test_a_run_costs_a_call_for_a_page_of_its_states() -> None:
+    async def cost(step_count: int) -> int:
+        caller = FakeCaller("only")
+        caller.step_count = step_count
+        found = await states(caller).history(1000)
+        assert [each["values"]["step"] for each in found] == list(range(step_count - 1, -1, -1))
+        # Each follows the one that is told behind it.
+        assert [each["parent_checkpoint"] for each in found] == [*(each["checkpoint"] for each in found[1:]), None]
+        return caller.call_count
+
+    one_page, half = await cost(STATES_AT_ONCE + 1), await cost(STATES_AT_ONCE // 2)
+    assert one_page == half
+    assert await cost(5 * STATES_AT_ONCE + 1) == one_page + 4
+    # Of some, no others are read.
+    caller = FakeCaller("only")
+    caller.step_count = 30
+    before = await states(caller).history(3, before=Place("only", chr(ord("a") + 20)))
+    assert [each["values"]["step"] for each in before] == [19, 18, 17]
 
 
 async def test_what_was_rolled_back_is_no_state_of_the_thread() -> None:
