@@ -184,9 +184,7 @@ class _Answer:
             self._told_again(message, *again, path)
 
     def _field(self, message: Message, field: FieldDescriptor, value: Any, path: Place) -> None:
-        if field.full_name == _JSON_TEXT:
-            setattr(message, field.name, self._json_text(value, path))
-        elif (mark := self._masking.mark_of(path)) is not None:
+        if (mark := self._masking.mark_of(path)) is not None:
             _put(message, field, mark)
         elif field.message_type and field.message_type.GetOptions().map_entry:
             self._map(field.message_type.fields_by_name["value"], value, path)
@@ -216,15 +214,6 @@ class _Answer:
             ParseDict(masked, message)
         except (RecursionError, ParseError, SerializeToJsonError):
             message.Clear()
-
-    def _json_text(self, text: str, path: Place) -> str:
-        """Returns JSON masked, which it stays: its readers would fall over a mark in the midst of it."""
-        try:
-            value = json.loads(text)
-            masked = self._masking.value(value, path)
-        except (ValueError, RecursionError):
-            return "null"
-        return text if masked == value else written_json(masked)
 
     def _table(self, table: table_pb2.Table, path: Place) -> None:
         for number, column in enumerate(table.columns):
@@ -282,8 +271,6 @@ class _Answer:
         return None
 
 
-# The text that is JSON by the contract.
-_JSON_TEXT = "signalbox.v1.CustomWrite.json"
 # Bytes that are masked as what they hold; all others are left out.
 _READ_BYTES = {"signalbox.v1.RecordedAnswer.answer", "signalbox.v1.RecordedFailure.status", "google.protobuf.Any.value"}
 
