@@ -429,7 +429,7 @@ def _count_whole_tokens(answer: dict[str, Any]) -> None:
     said = {name: usage.get(name, usage.get(other)) for name, other in _COUNTS.items()}
     counted = {name: 0 if each is None else _count_of(each) for name, each in said.items()}
     prompt, completion = counted["prompt_tokens"], counted["completion_tokens"]
-    if prompt is None or completion is None or not prompt + completion:
+    if not prompt or completion is None:  # every request has something to read
         return
     details = usage.get(_DETAILS)
     cached = _count_of(details.get("cached_tokens")) if isinstance(details, dict) else None
