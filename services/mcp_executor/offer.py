@@ -60,7 +60,7 @@ def problem_of(definition: Definition, allowed: AllowedTool) -> str:
             # Of arguments agents are told draft 2020-12; results are of the draft that they name.
             draft = Draft202012Validator if given is schema else validator_for(given, default=Draft202012Validator)
             draft.check_schema(given)
-        except (TypeError, ValueError, RecursionError, DecodeError, SchemaError) as error:
+        except (TypeError, ValueError, OverflowError, RecursionError, DecodeError, SchemaError) as error:
             return f"its schema of {of} can't be used: {str(error).splitlines()[0]}"
     if schema.get("type") != "object":
         return "its arguments are no object"

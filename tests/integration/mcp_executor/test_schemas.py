@@ -132,6 +132,7 @@ OFFERED: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "too deep": (tree(**nested(5000, {})), "can't be used", "can't be used"),
     "of no draft": ({"$schema": []}, "can't be used", "can't be used"),
+    "a number beyond all": ({"maximum": 10**400}, "can't be used", "can't be used"),
     "of an earlier draft": (
         {"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"a": {"items": [{}]}}}, "is not", "",
     ),
