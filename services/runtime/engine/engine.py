@@ -123,7 +123,7 @@ class Engine:
         with self._claiming(int(claim)) as claim_id:
             run, is_new = await self._shared.store.create(new, claim=claim, claim_id=claim_id)
             if is_new and new.chunks_asked:
-                self._shared.events.asked_presently(run.run_id)
+                self._shared.events.asked_presently(run.run_id, registered=run.state is RunState.PENDING)
             if is_new and run.state is RunState.RUNNING:
                 RUNS_STARTED.labels(run.agent, "created").inc()
                 self._upkeep.had_turn(run.caller.subject)

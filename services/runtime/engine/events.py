@@ -316,12 +316,19 @@ class EventStream:
         self._asked_elsewhere: dict[str, int] = {}
         self.asks = 0
         self._asked_presently: dict[str, asyncio.TimerHandle] = {}
+        # Of those, whose watch is registered already, which `watches` has not heard of.
+        self._registered: set[str] = set()
         # Of runs that are executed here.
         self._under_way: dict[str, MessagesUnderWay] = {}
         self.on_chunk: Callable[[int, Event], None] = lambda _epoch, _chunk: None
 
-    def asked_presently(self, run_id: str) -> None:
-        """Notes that whoever has a run begin or go on is about to watch it with its chunks, here or elsewhere."""
+    def asked_presently(self, run_id: str, *, registered: bool = True) -> None:
+        """Notes that whoever has a run begin or go on is about to watch it with its chunks, here or elsewhere.
+
+        `registered`: what had it begin or go on has registered that for this replica.
+        """
+        if registered:
+            self._registered.add(run_id)
         self._watched_or_not(run_id)
         expires = asyncio.get_running_loop().call_later(PRESENTLY_S, self._watched_or_not, run_id)
         self._asked_presently[run_id] = expires
@@ -421,6 +428,11 @@ class EventStream:
             return Wanted(news=False, chunks=False)
         watchers, presently = self._watchers.get(run_id, ()), run_id in self._asked_presently
         return Wanted(bool(watchers) or presently, any(each.chunks for each in watchers) or presently)
+
+    def registered(self) -> set[str]:
+        """Returns the runs whose watch has been registered by others than `watches` since it last asked."""
+        registered, self._registered = self._registered, set()
+        return registered
 
     def all_changed(self) -> None:
         """Forgets what was said of changes: all that is watched is to be told of anew."""

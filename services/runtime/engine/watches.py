@@ -88,6 +88,7 @@ class Watches:
             await self._execute("unwatch_runs", None)
             self._registered.clear()
             self._anew = False
+        self._registered.update(dict.fromkeys(self._events.registered(), True))
         wanted = {run_id: each.chunks for run_id, each in changes.items() if each.news}
         # Of chunks, too, who comes to others is told what is being said.
         added = {run_id: chunks for run_id, chunks in wanted.items() if chunks or self._registered.get(run_id, True)}

@@ -15,7 +15,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import RetryPolicy, interrupt
 from pydantic import Field
 
-from services.runtime.engine import chunk_post
+from services.runtime.engine import chunk_post, watches
 from services.runtime.engine import events as stream_of_events
 from services.runtime.engine.chunk_post import ChunkPost
 from services.runtime.engine.events import MOST_WAITING, Event, EventStream
@@ -303,6 +303,37 @@ async def test_whoever_claims_a_run_knows_that_its_chunks_are_asked_for(first: O
     await second.release(runs[other.run_id])
     await first.ask_chunks(other.run_id)
     assert (await claimed())[other.run_id].chunks_asked
+
+
+async def test_what_was_asked_for_where_a_run_is_executed_is_not_kept(
+    platform_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Nor is it found by counting what is registered.
+    monkeypatch.setattr(watches, "ASK_INTERVAL_S", 3600.0)
+
+    async with (
+        hosted_replica(platform_dsn, loaded("speaker", speaking(Trickle())), runs=0) as here,
+        asyncio.timeout(TIMEOUT_S),
+    ):
+
+        async def until_registered(*expected: RunRecord) -> None:
+            ids = {each.run_id for each in expected}
+            while True:
+                async with here.pools.calls.connection() as connection:
+                    rows = await (await connection.execute("SELECT run_id::text FROM platform.watches")).fetchall()
+                if {run_id for (run_id,) in rows} == ids:
+                    return
+                await asyncio.sleep(0.01)
+
+        watched = await here.create("speaker", {"messages": ["Go."]})
+        watching = asyncio.create_task(told(here, watched))
+        await until_registered(watched)
+        # The run is claimed before anybody looks at what has changed.
+        monkeypatch.setattr(watches, "GATHER_S", 0.5)
+        run = await here.create("speaker", {"messages": ["Go."]}, chunks=True)
+        here.events.begins(run.run_id)
+        await until_registered(watched)
+        watching.cancel()
 
 
 async def test_who_does_not_come_is_not_waited_for(platform_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
