@@ -238,7 +238,8 @@ class ToolServer:
             except TimeoutError:
                 problem = TOO_MUCH
         if problem:
-            raise CallFailed("tool_failed", f"The result is not what the tool says it is: {problem}")
+            told = f"No result: it is not what the tool says it is ({problem}). What was asked for may have been done."
+            raise CallFailed("tool_failed", told)
 
     async def _known(self, opened: _Open, *, anew: bool = False) -> Mapping[str, Definition]:
         if anew or time.monotonic() >= opened.known_until:

@@ -147,6 +147,7 @@ async def test_structured_content_that_breaks_the_tools_own_schema_is_a_failure(
             odd.result = CallToolResult(content=[TextContent(text="1")], structured_content=wrong)
             answer = await executor.call("tickets_search", words="x")
             assert (answer.error.reason, answer.error.retryable) == ("tool_failed", False), wrong
+            assert "may have been done" in answer.error.message
         odd.result = CallToolResult(content=[TextContent(text="the disk is full")], is_error=True)
         answer = await executor.call("tickets_search", words="x")
         assert (answer.error.reason, answer.error.message) == ("tool_failed", "the disk is full")
