@@ -143,7 +143,9 @@ class RunStates:
         forked_from = ForkedFrom(run.run_id, source.checkpoint["id"], fork.step, changes, fork.as_node, fork.only_state)
         new = continuing(run, caller, run.thread_id if fork.in_thread else None, fork.traceparent, fork.request_id)
         awaits_input = fork.input is not None
-        version = version_to_go_on(self._agents, run, source, waits=not awaits_input)
+        # What is given, or is changed, takes the place of what the step waits for.
+        waits = not awaits_input and not forked_from.changes
+        version = version_to_go_on(self._agents, run, source, waits=waits)
         new = replace(new, graph_version=version, chunks_asked=fork.chunks_asked)
         if fork.input is not None:
             new = self._with_input(new, fork.input)

@@ -429,3 +429,27 @@ async def test_a_graph_goes_on_with_what_its_own_code_has_put_into_its_state(pla
     async with hosted_replica(platform_dsn, loose(Loose, "one")) as replica:
         with pytest.raises(ForkRefused, match="waits for node 'two', which is gone"):
             await forked(replica, run, 1)
+
+
+def tidy(*names: str) -> LoadedGraph:
+    """A graph of nodes one after the other, whose state is what it says."""
+    made: StateGraph[Any] = StateGraph(Loose)
+    for name in names:
+        made.add_node(name, lambda given: {"text": given["text"] + "."})
+    for before, after in itertools.pairwise((START, *names)):
+        made.add_edge(before, after)
+    return loaded("tidy", made)
+
+
+async def test_who_changes_what_is_to_run_next_goes_on_from_a_step_that_waits_for_what_is_gone(
+    platform_dsn: str,
+) -> None:
+    async with hosted_replica(platform_dsn, tidy("one", "two")) as replica:
+        run = await replica.run("tidy", {"text": "x"})
+    async with hosted_replica(platform_dsn, tidy("one", "three")) as replica:
+        with pytest.raises(ForkRefused, match="waits for node 'two', which is gone"):
+            await forked(replica, run, 1)
+        changed = await forked(replica, run, 1, update={"text": "y"}, as_node="one")
+        assert (await replica.steps(changed), output_of(changed)["text"]) == (["three"], "y.")
+        ended = await forked(replica, run, 1, as_node="__end__")
+        assert (ended.state, output_of(ended)["text"]) == (RunState.SUCCEEDED, "x.")
