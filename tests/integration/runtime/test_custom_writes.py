@@ -15,6 +15,7 @@ from langgraph.config import get_stream_writer
 from langgraph.graph import START, StateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import RetryPolicy, Send, StreamWriter, interrupt
+from pydantic import BaseModel, computed_field
 from typing_extensions import TypedDict
 
 from services.runtime.api.wire import event_proto
@@ -229,11 +230,17 @@ async def test_what_is_no_json_too_long_or_too_much_is_left_out_and_said(platfor
     class Broken:
         pass
 
+    class Raising(BaseModel):
+        @computed_field  # type: ignore[prop-decorator]
+        @property
+        def share(self) -> float:
+            raise ZeroDivisionError
+
     cycle: list[Any] = []
     cycle.append(cycle)
     said: list[Any] = [
         "x" * 10_000_000, Broken(), cycle, float("nan"), float("inf"), 2**80, {"a": {1, 2}}, b"\xff", "\x00\ud800",
-        AIMessage("hi", id="1"), None,
+        AIMessage("hi", id="1"), None, Raising(),
     ]  # fmt: skip
 
     late: list[StreamWriter] = []
@@ -271,7 +278,7 @@ async def test_what_is_no_json_too_long_or_too_much_is_left_out_and_said(platfor
         left_out = [each.get("left_out") if isinstance(each, dict) else None for each in odd_]
         assert left_out[:3] == ["too_long", "not_json", "not_json"]
         assert odd_[3:9] == ["nan", "inf", str(2**80), {"a": [1, 2]}, "_w==", "  "]
-        assert (odd_[9]["content"], odd_[10], len(odd_)) == ("hi", None, 11)
+        assert (odd_[9]["content"], *odd_[10:]) == ("hi", None, {"left_out": "not_json"})
         assert many_[:-1] == list(range(len(many_) - 1))
         assert many_[-1] == large_[-1] == {"left_out": "too_much"}
         sizes = [len(json.dumps((event.payload or {}).get("custom_writes", ()))) for event in events]
