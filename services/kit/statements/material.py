@@ -130,7 +130,7 @@ class Material:
     @cached_property
     def records(self) -> Records | None:
         """The rows of a result; None of several, of which nobody knows which one is spoken of."""
-        return Records(self.tables[0], self) if len(self.tables) == 1 else None
+        return Records(self.tables[0], self.asks_for, self.is_beside) if len(self.tables) == 1 else None
 
     def is_beside(self, number: StatedNumber) -> bool:
         """Tells whether a number is how many there are of something, or stands in a text and not in a result."""

@@ -10,17 +10,14 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from services.kit.statements.numbers import StatedNumber, decimal_of
 from services.kit.statements.readable import NO_NAMES, WORD, UnsupportedStatement, Wording, plain, stem, stems
 from services.kit.statements.tables import LONGEST_VALUE, Table, Value
 from services.kit.text.moments import Clock, Day, Found, moments_in
-
-if TYPE_CHECKING:
-    from services.kit.statements.material import Material
 
 _MOST_WORDS: Final = 6
 _READ_BEFORE: Final = 40
@@ -122,11 +119,16 @@ class _Mention(NamedTuple):
 
 
 class Records:
-    """The rows of a table, by their names and by what stands in them."""
+    """The rows of a table, by their names and by what stands in them.
 
-    def __init__(self, table: Table, material: Material) -> None:
+    What was asked for, or is how many there are of something, need not be of any row.
+    """
+
+    def __init__(
+        self, table: Table, asks_for: Callable[[str], bool], is_beside: Callable[[StatedNumber], bool]
+    ) -> None:
         self.all = frozenset(range(len(table.rows)))
-        self._material = material
+        self._asks_for, self._is_beside = asks_for, is_beside
         self._texts: dict[tuple[str, ...], dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
         self._numbers: dict[Decimal, set[tuple[int, int]]] = defaultdict(set)
         self._moments: dict[Day | Clock, set[int]] = defaultdict(set)
@@ -188,7 +190,7 @@ class Records:
         for at in key:
             if at in columns:
                 return None if _ASIDE.search(before) else _Mention(begin, end, frozenset(columns[at]), is_name=True)
-        if self._material.asks_for(text[begin:end]):
+        if self._asks_for(text[begin:end]):
             return None
         rows = frozenset(row for held in columns.values() for row in held)
         return _Mention(begin, end, rows, is_denied=_DENIED.search(before) is not None)
@@ -202,7 +204,7 @@ class Records:
 
         None for one that was counted or asked for.
         """
-        if self._material.is_beside(number) or not self._near(number.ways)[0]:
+        if self._is_beside(number) or not self._near(number.ways)[0]:
             return None
         before = text[max(start, number.start - _READ_BEFORE) : number.start]
         behind = _BEHIND.match(text, number.end)
