@@ -224,7 +224,8 @@ class ThreadRoutes:
     async def copy(self, request: Request) -> Response:
         """Makes a thread with the same history."""
         caller, thread_id = self._gateway.caller(request), thread_id_of(request)
-        ended = [run for run in await ThreadStates(caller, thread_id).runs() if run.HasField("end_time")]
+        runs = await ThreadStates(caller, thread_id).runs()
+        ended = [run for run in runs if run.HasField("end_time") and not run.rolled_back_by]
         if not ended:
             raise NotFound(f"thread {thread_id!r} has no run that has ended, so that there is nothing to copy")
         fork = threads_pb2.ForkThreadRequest(thread_id=thread_id, run_id=ended[0].run_id)

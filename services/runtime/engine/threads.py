@@ -29,6 +29,7 @@ from services.runtime.engine.snapshot import CheckpointSummary, Snapshot, snapsh
 from services.runtime.engine.store import RunStore
 from services.runtime.errors import (
     CheckpointNotFound,
+    ForkRefused,
     RolesLost,
     RunNotEnded,
     RunNotFound,
@@ -161,7 +162,8 @@ class ThreadStore:
     async def fork(self, caller: Caller, fork: Fork) -> tuple[ThreadRecord, RunRecord | None]:
         """Makes a thread of another's history, and from a checkpoint a run that goes on from there.
 
-        Raises RunNotFound, RolesLost, RunNotEnded, CheckpointNotFound, AgentGone, ThreadExists, RunQuotaExceeded.
+        Raises RunNotFound, RolesLost, RunNotEnded, ForkRefused, CheckpointNotFound, AgentGone, ThreadExists,
+        RunQuotaExceeded.
         """
         run = await self._run(caller, fork.thread_id, fork.run_id)
         checkpoint = await self._checkpoint(run, fork.checkpoint_id) if fork.checkpoint_id else None
@@ -169,6 +171,8 @@ class ThreadStore:
             await check_offered(self._pool, self._agents, run.agent)
         elif not run.state.ended:
             raise RunNotEnded(f"run {run.run_id} has not ended; name a checkpoint to fork from, or wait")
+        elif run.rolled_back_by:
+            raise ForkRefused(f"run {run.run_id} was rolled back, and nothing of it is in the thread; name another")
         thread_id = fork.new_thread_id or uuid7()
         continued_by = None
         async with self._pool.connection() as connection, connection.transaction():

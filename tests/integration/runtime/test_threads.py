@@ -22,6 +22,7 @@ from services.runtime.errors import (
     AgentGone,
     CheckpointNotFound,
     DatabaseAway,
+    ForkRefused,
     RolesLost,
     RunNotEnded,
     RunNotFound,
@@ -230,6 +231,8 @@ async def test_a_run_that_ends_while_it_is_rolled_back_is_no_part_of_its_thread(
     }  # fmt: skip
     made, _ = await threads.fork(OWNER, Fork("talk", last.run_id))
     assert made.run_count == 3
+    with pytest.raises(ForkRefused):
+        await threads.fork(OWNER, Fork("talk", active.run_id))
 
 
 async def test_a_run_sees_the_answers_of_its_thread(replica: Replica) -> None:
