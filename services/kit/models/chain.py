@@ -60,6 +60,7 @@ class ModelChain:
         self._links = [_Link(each, timeout_s, retries) for each in (parameters, *parameters.fallbacks)]
         self._noted = noted
         self._clock = clock
+        MODEL_PROMPTS_CUT.labels(role)  # the first is an increase
 
     async def create(self, payload: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the answer of the first model that gives one. Raises CompletionError, the last one's."""
