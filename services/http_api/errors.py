@@ -12,8 +12,8 @@ ApiError
 ├── TooLarge          413
 ├── WrongMediaType    415
 ├── Invalid           422: a field is wrong, or asks for what the platform does not do
+├── NotOffered        422: a part of the protocol that is not served
 ├── Busy              429: a quota of the gateway's, or a bound of this replica's
-├── NotOffered        501: a part of the protocol that is not served
 ├── GatewayFailed     502
 ├── GatewayAway       503
 └── TooLate           504
@@ -163,9 +163,9 @@ class Busy(ApiError):
 
 
 class NotOffered(ApiError):
-    """A part of the protocol that is not served."""
+    """A part of the protocol that is not served; no 501, which LangGraph's JavaScript client asks again for 25 s."""
 
-    status, title, reason = 501, "Not offered", "NOT_OFFERED"
+    status, title, reason = 422, "Not offered", "NOT_OFFERED"
 
 
 class GatewayFailed(ApiError):

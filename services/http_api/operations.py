@@ -392,7 +392,7 @@ _PROBLEM_ANSWER: Final = {
 
 def _answers(operation: Operation) -> dict[str, Any]:
     if not operation.is_offered:
-        return {"501": _PROBLEM_ANSWER}
+        return {"422": _PROBLEM_ANSWER}
     kind = "text/event-stream" if operation.streams else "application/json"
     return {"200": {"description": "What was asked for", "content": {kind: {}}}}
 

@@ -22,7 +22,6 @@ from langgraph_sdk.errors import (
     APIStatusError,
     AuthenticationError,
     ConflictError,
-    InternalServerError,
     NotFoundError,
     UnprocessableEntityError,
 )
@@ -383,9 +382,9 @@ async def test_an_agent_of_the_platform_is_asked_in_json(client: Sdk) -> None:
 
 
 async def test_what_is_not_offered_is_said_in_words(client: Sdk) -> None:
-    with pytest.raises(InternalServerError, match="crons are not offered yet") as crons:
+    with pytest.raises(UnprocessableEntityError, match="crons are not offered yet") as crons:
         await client.crons.create(TALK, schedule="* * * * *")
-    assert crons.value.status_code == 501
+    assert crons.value.status_code == 422
     refused: list[dict[str, Any]] = [
         {"stream_mode": "debug"}, {"interrupt_before": ["model"]}, {"webhook": "https://example.com"},
         {"multitask_strategy": "undo"}, {"after_seconds": 3}, {"command": {"goto": "model"}},

@@ -75,10 +75,10 @@ METHODS: dict[str, Method] = {
     "assistants.search": Method(lambda c, _: c.assistants.search(limit=1), lambda found: len(found) == 1),
     "assistants.count": Method(lambda c, _: c.assistants.count(), lambda found: found > 1),
     "assistants.get_versions": Method(lambda c, _: c.assistants.get_versions(AGENT), lambda found: len(found) == 1),
-    "assistants.create": refused(501, "deployed", lambda c, _: c.assistants.create(AGENT)),
-    "assistants.update": refused(501, "deployed", lambda c, _: c.assistants.update(AGENT, name="x")),
-    "assistants.set_latest": refused(501, "deployed", lambda c, _: c.assistants.set_latest(AGENT, 1)),
-    "assistants.delete": refused(501, "deployed", lambda c, _: c.assistants.delete(AGENT)),
+    "assistants.create": refused(422, "deployed", lambda c, _: c.assistants.create(AGENT)),
+    "assistants.update": refused(422, "deployed", lambda c, _: c.assistants.update(AGENT, name="x")),
+    "assistants.set_latest": refused(422, "deployed", lambda c, _: c.assistants.set_latest(AGENT, 1)),
+    "assistants.delete": refused(422, "deployed", lambda c, _: c.assistants.delete(AGENT)),
     "threads.create": Method(
         lambda c, _: c.threads.create(metadata={"team": "payments"}),
         lambda made: made["metadata"]["team"] == "payments",
@@ -100,8 +100,8 @@ METHODS: dict[str, Method] = {
         lambda c, k: c.threads.update_state(k.thread_id, {"rounds": 5}, as_node="tools", checkpoint=k.checkpoint),
         lambda made: made["checkpoint"]["checkpoint_id"] != "",
     ),
-    "threads.join_stream": refused(501, "streams of threads", lambda c, k: c.threads.join_stream(k.thread_id)),
-    "threads.stream": refused(501, "streams of threads", session),
+    "threads.join_stream": refused(422, "streams of threads", lambda c, k: c.threads.join_stream(k.thread_id)),
+    "threads.stream": refused(422, "streams of threads", session),
     "runs.create": Method(lambda c, _: c.runs.create(None, AGENT, input=GIVEN), lambda made: made["run_id"]),
     "runs.create_batch": Method(
         lambda c, _: c.runs.create_batch([{"assistant_id": AGENT, "input": GIVEN}]), lambda made: len(made) == 1
@@ -114,7 +114,7 @@ METHODS: dict[str, Method] = {
     "runs.join_stream": Method(lambda c, k: c.runs.join_stream(k.thread_id, k.run_id), lambda f: f[-1].event == "end"),
     "runs.cancel": Method(lambda c, k: c.runs.cancel(k.thread_id, k.run_id)),
     "runs.cancel_many": Method(lambda c, k: c.runs.cancel_many(thread_id=k.asking, status="all")),
-    "runs.delete": refused(501, "stays on record", lambda c, k: c.runs.delete(k.thread_id, k.run_id)),
+    "runs.delete": refused(422, "stays on record", lambda c, k: c.runs.delete(k.thread_id, k.run_id)),
     "store.put_item": Method(lambda c, _: c.store.put_item(NAMESPACE, "diet", {"eats": "fish", "n": 3}, ttl=60)),
     "store.get_item": Method(lambda c, _: c.store.get_item(NAMESPACE, "diet"), lambda f: f["value"]["eats"] == "fish"),
     "store.search_items": Method(
@@ -126,16 +126,16 @@ METHODS: dict[str, Method] = {
         lambda found: found["namespaces"] == [NAMESPACE],
     ),
     "store.delete_item": Method(lambda c, _: c.store.delete_item(NAMESPACE, "diet")),
-    "crons.create": refused(501, "not offered yet", lambda c, _: c.crons.create(AGENT, schedule="* * * * *")),
+    "crons.create": refused(422, "not offered yet", lambda c, _: c.crons.create(AGENT, schedule="* * * * *")),
     "crons.create_for_thread": refused(
-        501, "not offered yet", lambda c, k: c.crons.create_for_thread(k.thread_id, AGENT, schedule="* * * * *")
+        422, "not offered yet", lambda c, k: c.crons.create_for_thread(k.thread_id, AGENT, schedule="* * * * *")
     ),
-    "crons.search": refused(501, "not offered yet", lambda c, _: c.crons.search()),
-    "crons.count": refused(501, "not offered yet", lambda c, _: c.crons.count()),
+    "crons.search": refused(422, "not offered yet", lambda c, _: c.crons.search()),
+    "crons.count": refused(422, "not offered yet", lambda c, _: c.crons.count()),
     "crons.update": refused(
-        501, "not offered yet", lambda c, _: c.crons.update(str(uuid.uuid4()), schedule="* * * * *")
+        422, "not offered yet", lambda c, _: c.crons.update(str(uuid.uuid4()), schedule="* * * * *")
     ),
-    "crons.delete": refused(501, "not offered yet", lambda c, _: c.crons.delete(str(uuid.uuid4()))),
+    "crons.delete": refused(422, "not offered yet", lambda c, _: c.crons.delete(str(uuid.uuid4()))),
     "threads.prune": Method(lambda c, k: c.threads.prune([k.asking]), lambda found: found["pruned_count"] == 1),
     "threads.delete": Method(lambda c, k: c.threads.delete(k.thread_id)),
 }

@@ -29,7 +29,7 @@ async def test_each_operation_refuses_a_parameter_that_it_does_not_have(applicat
         tried = 0
         for path, methods in document["paths"].items():
             for method, described in methods.items():
-                if described.get("security") == [] or "501" in described["responses"]:
+                if described.get("security") == [] or "200" not in described["responses"]:
                     continue
                 answer = await http.request(method, path, params={"limmit": "3"})
                 assert (answer.status_code, "limmit" in answer.text) == (422, True), (method, path)
