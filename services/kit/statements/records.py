@@ -25,25 +25,8 @@ _READ_BEFORE: Final = 40
 _ALIKE: Final = 6
 MOST_SHOWN: Final = 200
 # By which all rows are meant that are not named.
-_OTHERS: Final = frozenset(
-    map(
-        stem,
-        [
-            "else",
-            "other",
-            "others",
-            "rest",
-            "remaining",
-            "übrigen",
-            "anderen",
-            "rest",
-            "demás",
-            "resto",
-            "otros",
-            "otras",
-        ],
-    )
-)
+_OTHERS_TEXT: Final = "else other others rest remaining übrigen anderen demás resto otros otras"
+_OTHERS: Final = frozenset(map(stem, _OTHERS_TEXT.split()))
 # By which a row is named that nothing is said of.
 _ASIDE: Final = re.compile(
     r"\b(?:than|unlike|except|not|but|behind|before|after|als|vor|au\u00dfer|que|salvo|excepto)\s(?:\w+\s)?[*_`\"']*$"
