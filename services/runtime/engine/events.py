@@ -254,7 +254,7 @@ class Watcher:
     def among(self, found: Sequence[Event]) -> Iterator[Event]:
         """Yields what the database has, and among it, where they stood, chunks that were handed over and not taken."""
         at = 0
-        for event in self._events:
+        for event in tuple(self._events):  # more may be handed over while these are taken
             if not event.sequence:
                 yield event
             while event.sequence and at < len(found) and found[at].sequence <= event.sequence:

@@ -438,7 +438,10 @@ async def test_who_reads_on_when_all_is_over_is_told_what_was_said_and_what_no_l
             gate.set()
             await told(replica, run)
             replica.events.look([run.run_id])  # as when the replica lets go of it
-            late = [event async for event in watching]
+            late = []
+            async for event in watching:
+                late.append(event)
+                replica.events.publish([event])  # as by who executes it, after it was read
     kinds = [event.kind for event in late]
     assert [event.payload for event in late if event.kind == "tokens_reset"] == [{"node": "speak", "cause": "rerun"}]
     assert said(late[kinds.index("tokens_reset") :]) == [("speak", "".join(WORDS))]
