@@ -174,7 +174,7 @@ async def test_watchers_elsewhere_are_told_too(platform_dsn: str) -> None:
     builder = speaking(model)
     async with hosted_replica(platform_dsn, loaded("speaker", builder)) as here:
         async with hosted_replica(platform_dsn, loaded("speaker", builder), runs=0) as elsewhere:
-            run = await elsewhere.create("speaker", {"messages": ["Go."]})
+            run = await elsewhere.create("speaker", {"messages": ["Go."]}, chunks=True)
             assert run.state is RunState.PENDING
             # It comes while the model still speaks.
             events = await told(elsewhere, run, opens=gate)
