@@ -16,8 +16,8 @@ from services.http_api.assistants import all_assistants, find_assistant
 from services.http_api.errors import Invalid, NotOffered
 from services.http_api.gateway import Gateway
 from services.http_api.json_bodies import BodyReader, Json
+from services.http_api.reader import CANCEL_ON_DISCONNECT
 from services.http_api.run_request import Body, RunBody, read_body
-from services.http_api.run_stream import CANCEL_ON_DISCONNECT
 from services.http_api.runs import CHECKPOINT_ID, Batch, CancelManyBody, RunRoutes
 from services.http_api.store import DeleteItemBody, NamespacesBody, PutItemBody, SearchItemsBody, StoreRoutes
 from services.http_api.threads import (

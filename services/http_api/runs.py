@@ -23,6 +23,7 @@ from services.http_api.gateway import Caller, Gateway
 from services.http_api.interrupts import INTERRUPT, answer_of, interrupts_of
 from services.http_api.json_bodies import BodyReader, Json, struct_of
 from services.http_api.metrics import EVENTS_SENT, STREAMS_RESUMED
+from services.http_api.reader import CANCEL_ON_DISCONNECT, CANCELS, Position, Wanted, position_of
 from services.http_api.run_request import (
     CUSTOM,
     END_NODE,
@@ -35,17 +36,8 @@ from services.http_api.run_request import (
     key_of,
     read_body,
 )
-from services.http_api.run_stream import (
-    CANCEL_ON_DISCONNECT,
-    CANCELS,
-    ERROR,
-    Position,
-    RunStream,
-    Wanted,
-    output_of,
-    position_of,
-    problem_of,
-)
+from services.http_api.run_results import output_of, problem_of
+from services.http_api.run_stream import ERROR, RunStream
 from services.http_api.thread_states import ThreadStates, moment, place_of
 from services.kit.telemetry.logs import get_logger
 from services.kit.wire.pages import pages

@@ -20,7 +20,8 @@ from services.http_api.errors import Conflict, Invalid, NotAllowed, NotFound
 from services.http_api.gateway import Caller
 from services.http_api.interrupts import interrupts_of
 from services.http_api.json_bodies import json_of
-from services.http_api.run_stream import STATES_AT_ONCE, problem_of
+from services.http_api.run_results import problem_of
+from services.http_api.run_steps import STATES_AT_ONCE
 from services.kit.wire.pages import pages
 
 # As LangGraph's server has it: older clients ask for so many. What has been read by then is all, where it is large.

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from signalbox.v1 import agents_pb2, hosted_pb2, outcome_pb2, runs_pb2, threads_pb2
 
-from services.http_api import run_stream
+from services.http_api import run_results, run_steps, run_stream
 from services.http_api.assistants import Assistant
 from services.http_api.errors import GatewayAway, TooLate
 from services.http_api.event_stream import CutOff, Part
+from services.http_api.reader import Position, Wanted, position_of
 from services.http_api.run_request import CUSTOM, MESSAGES, UPDATES, VALUES, WHOLE_MESSAGES
-from services.http_api.run_stream import Position, RunStream, Wanted, position_of, problem_of
+from services.http_api.run_results import problem_of
+from services.http_api.run_stream import RunStream
 
 HOSTED = Assistant(agents_pb2.Agent(name="talk", input_type=hosted_pb2.GraphInput.DESCRIPTOR.full_name))
 OWN = Assistant(agents_pb2.Agent(name="data_chat"))
@@ -291,13 +293,13 @@ async def test_recovery_is_counted_from_the_loss(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_a_change_of_a_state_is_waited_for_at_another_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_stream, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(run_results, "FIRST_PAUSE_S", 0.01)
     caller: Any = FakeCaller([BEGUN, GatewayAway("it drains")], [BEGUN], [BEGUN, ended()])
-    assert (await run_stream.ended(caller, "r")).run_id == "r"
+    assert (await run_results.ended(caller, "r")).run_id == "r"
     late: Any = FakeCaller([GatewayAway("it drains")])
     late.stubs.call_timeout_s = 0.1
     with pytest.raises(TooLate, match="goes on by itself"):
-        await run_stream.ended(late, "r")
+        await run_results.ended(late, "r")
 
 
 class LongRun(FakeCaller):
@@ -338,6 +340,6 @@ async def test_a_reader_that_comes_late_is_told_every_step(heard: int) -> None:
 
 async def test_states_are_asked_for_by_the_page_however_many_events_tell_of_them() -> None:
     for pages in (1, 2, 8):
-        caller = LongRun(pages * run_stream.STATES_AT_ONCE - 1)
-        assert len(await told(stream(caller, VALUES))) > pages * run_stream.STATES_AT_ONCE
+        caller = LongRun(pages * run_steps.STATES_AT_ONCE - 1)
+        assert len(await told(stream(caller, VALUES))) > pages * run_steps.STATES_AT_ONCE
         assert caller.call_count == pages

@@ -12,7 +12,9 @@ from signalbox.v1 import runs_pb2
 from services.http_api.errors import Busy, Invalid
 from services.http_api.event_stream import HEARTBEAT, CutOff, Part, Streams, event_stream
 from services.http_api.interrupts import answer_of, interrupts_of
-from services.http_api.run_stream import Position, changed, messages_in, position_of
+from services.http_api.reader import Position, position_of
+from services.http_api.run_steps import changed
+from services.http_api.told_messages import messages_in
 
 SCOPE: dict[str, Any] = {"type": "http"}
 

@@ -10,7 +10,7 @@ from signalbox.v1 import runs_pb2, threads_pb2
 
 from services.http_api import thread_states
 from services.http_api.errors import Conflict, NotFound
-from services.http_api.run_stream import STATES_AT_ONCE
+from services.http_api.run_steps import STATES_AT_ONCE
 from services.http_api.thread_states import STATE_UNREADABLE, Place, ThreadStates, place_of
 
 NAMES = ("newest", "middle", "oldest")

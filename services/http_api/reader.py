@@ -1,0 +1,104 @@
+"""Who reads a run's stream: what is to be told to them, and how far they have heard."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from services.http_api.errors import Invalid
+from services.http_api.event_stream import Part
+from services.http_api.run_request import CUSTOM, MESSAGES, WHOLE_MESSAGES
+
+CANCEL_ON_DISCONNECT: Final = "cancel_on_disconnect"
+CANCELS: Final = f"{CANCEL_ON_DISCONNECT}=true"
+# Messages under way that the id of an event speaks of, and attempts at nodes that have written.
+MOST_UNDER_WAY: Final = 8
+MOST_ATTEMPTS: Final = 32
+# How far a reader has heard, and behind it, each with a mark, what more there is to say of it. Marks of a later
+# release, as there may be in an upgrade, are passed over: what only they tell of is told once more.
+_EVENT_ID: Final = re.compile(r"(\d{1,18})\.(-?\d{1,9})((?:[!-,/;-@\[-`{-~][0-9A-Za-z:.-]{1,64})*)", re.ASCII)
+_COUNT: Final = re.compile(r"([+~])([0-9a-f]{8}):(\d{1,9})(?![0-9A-Za-z:.-])", re.ASCII)
+_BEFORE_ALL: Final = -2
+
+
+@dataclass
+class Position:
+    """How far a reader has heard: the platform's number of the last event, and the step of the last state.
+
+    `said` has the characters that were told of messages under way, by a digest of their ids, the latest last, and
+    `written` the writes of attempts at nodes.
+    """
+
+    sequence: int = 0
+    step: int = _BEFORE_ALL
+    said: dict[str, int] = field(default_factory=dict)
+    written: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """As the id of an event."""
+        said = [f"+{digest}:{length}" for digest, length in list(self.said.items())[-MOST_UNDER_WAY:]]
+        written = [f"~{digest}:{count}" for digest, count in list(self.written.items())[-MOST_ATTEMPTS:]]
+        return f"{self.sequence}.{self.step}{''.join(said + written)}"
+
+    def part(self, event: str, data: Any) -> Part:
+        """Returns an event behind which a reader goes on from here."""
+        return Part(event, data, self.id)
+
+    def group(self, parts: Sequence[Part]) -> list[Part]:
+        """Returns what is told together. Only behind the last of it a reader goes on: it has then heard all."""
+        return [*parts[:-1], *(self.part(last.event, last.data) for last in parts[-1:])]
+
+
+def heard(counts: Mapping[str, int], name: str) -> int:
+    """Returns how much was told of a message under way, or of an attempt at a node."""
+    return counts.get(_digest(name), 0)
+
+
+def hears(counts: dict[str, int], name: str, count: int) -> None:
+    """Notes how much has been told."""
+    digest = _digest(name)
+    counts.pop(digest, None)
+    counts[digest] = count
+
+
+def _digest(name: str) -> str:
+    return f"{zlib.crc32(name.encode()):08x}"
+
+
+def position_of(last_event_id: str) -> Position:
+    """Returns where a stream goes on. Raises Invalid for what is no id of this server's."""
+    if last_event_id in ("", "-1", "0"):
+        return Position()
+    if not (found := _EVENT_ID.fullmatch(last_event_id)):
+        raise Invalid("Last-Event-ID: is none of this server's; leave it out to hear all")
+    position = Position(int(found[1]), int(found[2]))
+    for mark, digest, count in _COUNT.findall(found[3]):
+        (position.said if mark == "+" else position.written)[digest] = int(count)
+    return position
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a stream is to tell: modes, and whether words and writes in graphs inside nodes are among them."""
+
+    modes: Sequence[str]
+    inside: bool = False
+
+    def has(self, mode: str) -> bool:
+        """Whether a mode is wanted."""
+        return mode in self.modes
+
+    @property
+    def listens(self) -> bool:
+        """Whether what is told before a step ends is wanted."""
+        return not {MESSAGES, WHOLE_MESSAGES, CUSTOM}.isdisjoint(self.modes)
+
+    def query(self, *, cancels: bool) -> str:
+        """Returns it as a query, for who goes on with the stream elsewhere."""
+        asked = [f"stream_mode={mode}" for mode in self.modes]
+        asked += ["stream_subgraphs=true"] * self.inside + [CANCELS] * cancels
+        return "&".join(asked)
