@@ -6,6 +6,7 @@ The openai SDK takes 2.2 ms of CPU for a call, aiohttp with orjson 0.2 (docs/adr
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import re
 import socket
@@ -69,6 +70,8 @@ _BACKOFF = wait_exponential(multiplier=0.2, max=LONGEST_WAIT_S) + wait_random(0,
 MOST_ANSWER_BYTES = 2 * 1024 * 1024
 # More than any model takes, and few enough to be added up for ever.
 MOST_TOKENS = 10**9
+# Far deeper than any API's form, and as deep as everybody writes who keeps an answer or sends it on.
+DEEPEST_ANSWER = 100
 # What a chunk of a stream takes that carries one character.
 MOST_CHUNK_BYTES = 100
 # How an endpoint says that it does not take a request.
@@ -449,14 +452,30 @@ def _count_of(said: Any) -> int | None:
 
 def _parse(content: bytes) -> object:
     try:
-        return orjson.loads(content)
+        answer: object = orjson.loads(content)
     except orjson.JSONDecodeError:
         # The standard library also takes halves of surrogate pairs, which models do write.
         try:
-            return json.loads(content)
+            answer = json.loads(content)
         except (ValueError, RecursionError) as error:
             said = f"the endpoint did not answer with JSON: {content[:80]!r}"
             raise CompletionError("not_json", said, retryable=True) from error
+    # Few answers have so many brackets that some could stand so deep.
+    if content.count(b"[") + content.count(b"{") > DEEPEST_ANSWER and _is_deeper(answer, DEEPEST_ANSWER):
+        said = f"the model's answer is nested deeper than {DEEPEST_ANSWER} levels"
+        raise CompletionError(NOT_THE_APIS_FORM, said, retryable=True)
+    return answer
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    """Tells whether a value is nested deeper, level by level: what walks down may exceed its stack."""
+    level = [value]
+    for _ in range(levels + 1):
+        inside = (each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list))
+        level = list(itertools.chain.from_iterable(inside))
+        if not level:
+            return False
+    return True
 
 
 def _wait(state: RetryCallState) -> float:

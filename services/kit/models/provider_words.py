@@ -52,4 +52,5 @@ def _message(content: bytes) -> str:
         if inner is None:
             break
         found = inner
-    return found if isinstance(found, str) else orjson.dumps(found).decode()
+    # All of it as it came: what was read may be nested deeper than anybody writes.
+    return found if isinstance(found, str) else content.decode(errors="replace")

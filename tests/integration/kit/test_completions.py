@@ -21,6 +21,7 @@ from tenacity import AsyncRetrying
 
 from services.kit.models.answers import mend
 from services.kit.models.completions import (
+    DEEPEST_ANSWER,
     LONGEST_WAIT_S,
     MOST_ANSWER_BYTES,
     TOOL_USE_FAILED,
@@ -722,3 +723,20 @@ async def test_json_too_deep_to_be_read_is_none(model: Model) -> None:
     with pytest.raises(CompletionError) as caught:
         await create(model.base_url)
     assert caught.value.kind == "not_json"
+
+
+@pytest.mark.parametrize("depth", [DEEPEST_ANSWER + 3, 300, 990])
+@pytest.mark.parametrize("place", ["beside", "error", "usage", "stream"])
+async def test_an_answer_that_is_nested_too_deep_to_be_kept_is_none(model: Model, depth: int, place: str) -> None:
+    said = json.dumps({**GOOD, "nested": None} if place == "beside" else {**SILENT, "nested": None})
+    text = {
+        "beside": said,
+        "error": '{"error": {"message": {"nested": null}}}',
+        "usage": said.replace('"nested": null', '"usage": {"prompt_tokens": {"nested": null}}'),
+        "stream": f"data: {said}\n\ndata: [DONE]\n\n",
+    }[place].replace("null", "[" * depth + "]" * depth)
+    kind = "text/event-stream" if place == "stream" else "application/json"
+    model.replies = [lambda: web.Response(text=text, content_type=kind)]
+    with pytest.raises(CompletionError) as caught:
+        await create(model.base_url, retries=0)
+    assert (caught.value.kind, caught.value.retryable) == ("not_the_apis_form", True)

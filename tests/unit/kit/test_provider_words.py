@@ -55,5 +55,12 @@ def test_control_characters_and_length_are_cut() -> None:
     assert words.endswith("…")
 
 
+@pytest.mark.parametrize("depth", [100, 300, 1000, 5000])
+def test_what_is_nested_deep_is_given_as_it_is(depth: int) -> None:
+    nested = b"[" * depth + b"]" * depth
+    for content in (nested, b'{"error": %s}' % nested, b'{"message": ' * depth + b'"no"' + b"}" * depth):
+        assert len(provider_words(content)) in range(2, LONGEST + 1)
+
+
 def test_what_was_written_to_be_long_to_read_is_read() -> None:
     assert len(provider_words(b"-1" * 500_000)) == 500
