@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from contextlib import suppress
 from typing import Final
 
@@ -12,10 +13,11 @@ from signalbox.v1 import runs_pb2, runs_pb2_grpc
 from services.batches.answers import verdict_of
 from services.batches.claims import BatchClaims, Claim
 from services.batches.errors import BatchDatabaseAway
+from services.batches.hindrances import ASKS, Hindrance, ItemWay
 from services.batches.metrics import BATCHES_PACED, ITEMS_ENDED, PACE, RUNS_HELD, SLOWED, STALLED
 from services.batches.pace import Pace
 from services.batches.records import BatchState, BegunItem, ItemState
-from services.batches.runs import BatchRuns, Hindrance, ItemRefused, NotMade
+from services.batches.runs import BatchRuns, ItemRefused, NotMade
 from services.batches.scores import tell_scores, tell_verdict
 from services.kit.identity.batch_tokens import BatchTokenClaims, BatchTokenMinter
 from services.kit.telemetry.logs import get_logger
@@ -45,13 +47,13 @@ class Pacer:
         self._claim = claim
         self._claims = claims
         tokens = BatchTokenMinter(private_pem, BatchTokenClaims(batch.caller, batch.batch_id))
-        self._runs = BatchRuns(runtime, tokens, batch.batch_id, self._hindered)
+        self._runs = BatchRuns(runtime, tokens, batch.batch_id)
         self._pace = Pace(batch.max_runs)
         self._held: dict[int, asyncio.Task[None]] = {}
         self._since: dict[int, float] = {}
+        self._ways: dict[int, ItemWay] = {}
         self._cancelling = asyncio.Event()
         self._round = asyncio.Event()
-        self._held_up_by = ""
         self._held_up_until = 0.0
         self._ended_at = time.monotonic()
         # Whether items may be under way that no task here has in hand: another replica's, those whose begin was not
@@ -75,7 +77,7 @@ class Pacer:
         """Begins what may begin; tells whether anything is left to do for this claim."""
         try:
             self._look_at_quiet()
-            state = await self._claims.renew(self._claim, pace=self._pace.limit, held_up_by=self._held_up_by)
+            state = await self._claims.renew(self._claim, pace=self._pace.limit, held_up_by=self._held_up_by())
             if state is None:
                 return False
             if self._left_alone:
@@ -105,6 +107,7 @@ class Pacer:
 
     def _start(self, item: BegunItem) -> None:
         self._since[item.number] = time.monotonic()
+        self._ways[item.number] = ItemWay(self._hindered)
         self._held[item.number] = asyncio.create_task(self._one(item), name=f"item {item.number}")
         RUNS_HELD.inc()
 
@@ -121,7 +124,6 @@ class Pacer:
                 await asyncio.sleep(AWAY_S)
             if ended:
                 self._ended_at = time.monotonic()
-                self._went_on()
                 ITEMS_ENDED.labels(state.value.lower()).inc()
                 if run is not None and verdict is not None and item.truth is not None:
                     tell_verdict(
@@ -135,7 +137,7 @@ class Pacer:
             return
         finally:
             RUNS_HELD.dec()
-            del self._held[item.number]
+            del self._held[item.number], self._ways[item.number]
             since = self._since.pop(item.number)
             self._round.set()
         now = time.monotonic()
@@ -143,17 +145,17 @@ class Pacer:
             SLOWED.labels("slow").inc()
 
     async def _run_of(self, item: BegunItem) -> tuple[ItemState, runs_pb2.Run | None, str]:
+        way = self._ways[item.number]
         try:
             run_id = item.run_id
             if not run_id:
-                run_id = (await self._runs.create(item, self._cancelling)).run_id
-                self._went_on()
+                run_id = (await self._runs.create(item, self._cancelling, way)).run_id
                 with suppress(BatchDatabaseAway):  # it is noted with the end, too
                     await self._claims.note_run(self._claim, item.number, run_id)
             item.input = b""
-            stopping = asyncio.create_task(self._stop_when_cancelled(run_id))
+            stopping = asyncio.create_task(self._stop_when_cancelled(run_id, way))
             try:
-                run = await self._runs.end(run_id)
+                run = await self._runs.end(run_id, way)
             finally:
                 stopping.cancel()
         except ItemRefused as refused:
@@ -167,22 +169,23 @@ class Pacer:
         run.ClearField("input")
         return _STATES[run.state], run, ""
 
-    async def _stop_when_cancelled(self, run_id: str) -> None:
+    async def _stop_when_cancelled(self, run_id: str, way: ItemWay) -> None:
         await self._cancelling.wait()
-        await self._runs.cancel(run_id)
+        await self._runs.cancel(run_id, way)
 
     def _hindered(self, hindrance: Hindrance) -> None:
         """Goes slower, and begins nothing before that has passed."""
         now = time.monotonic()
-        self._held_up_by = hindrance.message
         self._held_up_until = max(self._held_up_until, now + max(hindrance.retry_after_s, ROUND_S))
         if self._pace.refused(now=now):
             SLOWED.labels(hindrance.cause).inc()
 
-    def _went_on(self) -> None:
-        """Takes that a run was made or has ended: what was in the way is so no longer."""
-        if time.monotonic() >= self._held_up_until:
-            self._held_up_by = ""
+    def _held_up_by(self) -> str:
+        """Returns what is in the way of the most items; a person's answer, where all that are under way await one."""
+        told = Counter(filter(None, (way.message for way in self._ways.values())))
+        if told[ASKS] < len(self._ways):
+            del told[ASKS]
+        return max(told, key=told.__getitem__, default="")
 
     def _look_at_quiet(self) -> None:
         now = time.monotonic()

@@ -33,6 +33,7 @@ class ItemState(StrEnum):
     SETTLED = "SETTLED"
 
 
+UNDER_WAY = frozenset({BatchState.RUNNING, BatchState.CANCELLING})
 OVER = frozenset({BatchState.ENDED, BatchState.CANCELLED})
 ENDED_ITEMS = frozenset(ItemState) - {ItemState.PENDING, ItemState.RUNNING}
 RUN_AGAIN = (ItemState.FAILED, ItemState.REFUSED, ItemState.CANCELLED)

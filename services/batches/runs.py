@@ -6,19 +6,19 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import grpc
 from signalbox.v1 import batches_pb2, runs_pb2, runs_pb2_grpc
 
+from services.batches.hindrances import Hindrance, ItemWay
 from services.batches.records import BegunItem
 from services.kit.errors import ErrorDetail, error_detail
 from services.kit.identity.batch_tokens import BatchTokenMinter
 from services.kit.identity.bearer import bearer_metadata
 from services.kit.telemetry.logs import get_logger
 from services.kit.telemetry.names import LABEL_BATCH
-from services.kit.wire.event_kinds import ENDED_RUN_STATES, RUN_ENDED
+from services.kit.wire.event_kinds import ENDED_RUN_STATES, RUN_ENDED, STATE_CHANGED
 
 log = get_logger()
 T = TypeVar("T")
@@ -66,31 +66,15 @@ class NotMade(Exception):
     """The platform has not said that it made a run, and nobody waits for it any longer."""
 
 
-@dataclass(frozen=True)
-class Hindrance:
-    """Why a call has to be made again, and after how long; `cause` is a label of `metrics.SLOWED`."""
-
-    cause: str
-    message: str
-    retry_after_s: float
-
-
 class BatchRuns:
-    """Makes, follows and cancels the runs of one batch, by its token; `hindered` is told what is in the way."""
+    """Makes, follows and cancels the runs of one batch, by its token; the way of each is told what is in it."""
 
-    def __init__(
-        self,
-        runtime: runs_pb2_grpc.RunServiceAsyncStub,
-        tokens: BatchTokenMinter,
-        batch_id: str,
-        hindered: Callable[[Hindrance], None],
-    ) -> None:
+    def __init__(self, runtime: runs_pb2_grpc.RunServiceAsyncStub, tokens: BatchTokenMinter, batch_id: str) -> None:
         self._runtime = runtime
         self._tokens = tokens
         self._batch_id = batch_id
-        self._hindered = hindered
 
-    async def create(self, item: BegunItem, unwanted: asyncio.Event) -> runs_pb2.Run:
+    async def create(self, item: BegunItem, unwanted: asyncio.Event, way: ItemWay) -> runs_pb2.Run:
         """Returns the run of an item, which is made once, however often this is asked.
 
         Raises ItemRefused; NotMade once it is `unwanted`: at once when a quota is in the way, which a repeat of a
@@ -107,14 +91,20 @@ class BatchRuns:
             response = await self._runtime.CreateRun(request, metadata=self._metadata(), timeout=CALL_TIMEOUT_S)
             return response.run
 
-        return await self._answered(call, unwanted)
+        run = await self._answered(call, way, unwanted)
+        way.clear()
+        return run
 
-    async def end(self, run_id: str) -> runs_pb2.Run:
+    async def end(self, run_id: str, way: ItemWay) -> runs_pb2.Run:
         """Returns a run once it has ended, with its output. Raises ItemRefused where it is gone."""
-        sequence = 0
+        sequence, failed = 0, False
 
         async def follow() -> runs_pb2.Run | None:
-            nonlocal sequence
+            nonlocal sequence, failed
+            if failed:
+                # A stream says what is new: that there is an answer again, and how the run goes, is asked for.
+                _tell_state(await self._get(run_id), way)
+            failed = True
             request = runs_pb2.WatchRunRequest(run_id=run_id, after_sequence=sequence)
             stream = self._runtime.WatchRun(request, metadata=self._metadata(), timeout=WATCH_TIMEOUT_S)
             try:
@@ -123,25 +113,26 @@ class BatchRuns:
                     sequence = max(sequence, event.sequence)
                     if event.HasField(RUN_ENDED):
                         return event.run_ended.run
-                    if event.state_changed.waiting_for:
-                        self._hindered(Hindrance("away", f"{event.state_changed.waiting_for} is away", 0.0))
+                    _tell_event(event, way)
             except grpc.aio.AioRpcError as error:
                 if error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
                     raise
             finally:
                 stream.cancel()
+            failed = False
             return None
 
         while True:
-            ended = await self._answered(follow)
+            ended = await self._answered(follow, way)
             if ended is not None:
                 return ended
-            run = await self._answered(lambda: self._get(run_id))
+            run = await self._answered(lambda: self._get(run_id), way)
             if run.state in ENDED_RUN_STATES:
                 return run
+            _tell_state(run, way)
             await asyncio.sleep(AWAITED_S)
 
-    async def cancel(self, run_id: str) -> None:
+    async def cancel(self, run_id: str, way: ItemWay) -> None:
         """Asks a run to stop; one that has ended stays as it is."""
         request = runs_pb2.CancelRunRequest(run_id=run_id)
 
@@ -149,7 +140,7 @@ class BatchRuns:
             await self._runtime.CancelRun(request, metadata=self._metadata(), timeout=CALL_TIMEOUT_S)
 
         try:
-            await self._answered(call)
+            await self._answered(call, way)
         except ItemRefused as refused:
             log.info("a run of a cancelled batch is not to be stopped", run_id=run_id, error=refused.message)
 
@@ -158,7 +149,9 @@ class BatchRuns:
         response = await self._runtime.GetRun(request, metadata=self._metadata(), timeout=CALL_TIMEOUT_S)
         return response.run
 
-    async def _answered(self, call: Callable[[], Awaitable[T]], unwanted: asyncio.Event | None = None) -> T:
+    async def _answered(
+        self, call: Callable[[], Awaitable[T]], way: ItemWay, unwanted: asyncio.Event | None = None
+    ) -> T:
         """Calls until there is an answer, or none is to be had. Raises ItemRefused; NotMade once it is `unwanted`."""
         unwanted = unwanted or asyncio.Event()
         failures = own = late = 0
@@ -178,7 +171,7 @@ class BatchRuns:
                     raise NotMade from error
                 hindrance = _hindrance(detail, failures)
                 if not own:
-                    self._hindered(hindrance)
+                    way.blocked(hindrance)
             if late:
                 await asyncio.sleep(min(hindrance.retry_after_s, LONGEST_PAUSE_S))
                 continue
@@ -210,6 +203,34 @@ def _input_of(item: BegunItem) -> runs_pb2.RunInput:
 
 def _labels_of(item: BegunItem) -> dict[str, str]:
     return dict(batches_pb2.NewBatchItem.FromString(item.given).labels)
+
+
+def _tell_event(event: runs_pb2.RunEvent, way: ItemWay) -> None:
+    """Says what an event of a run means for it: that its state changed tells by what, and all else that it goes on."""
+    if not event.HasField(STATE_CHANGED):
+        way.clear()
+        return
+    changed = event.state_changed
+    _tell(changed.state, _away(changed.waiting_for, changed.cause), way)
+
+
+def _tell_state(run: runs_pb2.Run, way: ItemWay) -> None:
+    _tell(run.state, _away(run.waiting_for), way)
+
+
+def _tell(state: runs_pb2.RunState, away: str, way: ItemWay) -> None:
+    if away:
+        way.blocked(Hindrance("away", away, 0.0))
+    elif state == runs_pb2.RUN_STATE_AWAITING_INPUT:
+        way.asks()
+    else:
+        way.tried()
+
+
+def _away(dependency: str, cause: str = "") -> str:
+    if not dependency:
+        return ""
+    return f"{dependency} is away ({cause})" if cause else f"{dependency} is away"
 
 
 def _is_own(detail: ErrorDetail) -> bool:

@@ -26,6 +26,7 @@ from services.batches.records import (
     ENDED_ITEMS,
     OVER,
     RUN_AGAIN,
+    UNDER_WAY,
     BatchRecord,
     BatchState,
     ItemRecord,
@@ -40,6 +41,8 @@ from services.kit.telemetry.names import ROLE_OPERATOR
 
 # One caller's creations and retries go one after another, so that they are counted.
 _LOCK_CALLER: LiteralString = "SELECT pg_advisory_xact_lock(hashtextextended('batches of ' || %(subject)s, 0))"
+# What a batch that runs waits for while no replica has it in hand; what the last one knew is of before.
+_LEFT: Final = "no replica paces it now: each has as many batches as it may, or none is there"
 READ_BYTES: Final = 4 * 1024 * 1024
 
 
@@ -251,7 +254,7 @@ def record_of(row: dict[str, Any], counts: Mapping[ItemState, int]) -> BatchReco
         item_count=row["item_count"],
         max_runs=row["max_runs"],
         pace=row["pace"],
-        held_up_by=row["held_up_by"],
+        held_up_by=_LEFT if row.get("is_left") and row["state"] in UNDER_WAY else row["held_up_by"],
         ended_sequence=row["ended_sequence"],
         epoch=row["epoch"],
         created_at=row["created_at"],

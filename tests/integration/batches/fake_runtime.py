@@ -72,6 +72,12 @@ class FakeRuntime(runs_pb2_grpc.RunServiceServicer):
         self.verdicts: dict[str, sast_pb2.Verdict] = {}
         # What runs say that they wait for before they end.
         self.waits_for = ""
+        # Whether those runs are tried again then, and say nothing more.
+        self.tries_again = asyncio.Event()
+        # Questions whose runs ask something themselves, and are never answered.
+        self.asking: set[str] = set()
+        # Whether a run is not to be followed now.
+        self.cuts = False
         # Whether runs end by themselves; else they do when they are cancelled.
         self.ends = True
         self._over: dict[str, asyncio.Event] = {}
@@ -107,9 +113,19 @@ class FakeRuntime(runs_pb2_grpc.RunServiceServicer):
         """Says that a run has ended, once it has."""
         self._verifier.verify(bearer_token(context.invocation_metadata()))
         run = self.runs[request.run_id]
+        if self.cuts:
+            raise Away("the replica is going away")
         if self.waits_for:
-            waiting = runs_pb2.StateChanged(waiting_for=self.waits_for)
+            waiting = runs_pb2.StateChanged(state=runs_pb2.RUN_STATE_PENDING, waiting_for=self.waits_for)
             yield runs_pb2.WatchRunResponse(event=runs_pb2.RunEvent(run_id=run.run_id, state_changed=waiting))
+            await self.tries_again.wait()
+            tried = runs_pb2.StateChanged(state=runs_pb2.RUN_STATE_RUNNING)
+            yield runs_pb2.WatchRunResponse(event=runs_pb2.RunEvent(run_id=run.run_id, state_changed=tried))
+        if run.input.data_chat.question in self.asking:
+            run.state = runs_pb2.RUN_STATE_AWAITING_INPUT
+            asks = runs_pb2.StateChanged(state=run.state)
+            yield runs_pb2.WatchRunResponse(event=runs_pb2.RunEvent(run_id=run.run_id, state_changed=asks))
+            return
         await asyncio.sleep(RUN_S)
         if self.ends:
             self.end(run, runs_pb2.RUN_STATE_SUCCEEDED)

@@ -20,6 +20,7 @@ from services.batches.answers import NewItem
 from services.batches.claims import BatchClaims, Claim
 from services.batches.database import Pool, connected, open_pool
 from services.batches.errors import BatchDatabaseAway, BatchNotFound, TooManyBatches
+from services.batches.hindrances import Hindrance
 from services.batches.pacer import Pacer, Pacing
 from services.batches.records import ENDED_ITEMS, OVER, BatchRecord, BatchState, BegunItem, ItemState
 from services.batches.store import BatchLimits, BatchStore
@@ -277,10 +278,11 @@ async def test_refusals_and_outages_hold_a_batch_up_and_cost_no_item(
     await stop(replica)
 
 
-async def test_what_runs_wait_for_is_told_until_one_goes_on(
+async def test_what_runs_wait_for_is_told_until_they_wait_no_longer(
     open_platform: Callable[..., Awaitable[Platform]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("services.batches.pacer.ROUND_S", 0.02)
+    monkeypatch.setattr("services.batches.hindrances.TRIED_S", 0.2)
     platform = await open_platform()
     platform.runtime.ends, platform.runtime.waits_for = False, "the model"
     batch_id = await platform.started(["a", "b"])
@@ -288,10 +290,61 @@ async def test_what_runs_wait_for_is_told_until_one_goes_on(
     await platform.until(batch_id, lambda batch: bool(batch.held_up_by))
     told = [(await platform.store.get(CALLER, batch_id)).held_up_by for _ in range(50)]
     assert set(told) == {"the model is away"}
-    platform.runtime.ends = True
-    for run in platform.runtime.runs.values():
-        platform.runtime.end(run)
-    assert (await platform.over(batch_id)).held_up_by == ""
+    # Another run begins and ends, and these wait as before.
+    platform.runtime.waits_for, platform.runtime.ends = "", True
+    other_id = await platform.started(["c"])
+    await platform.over(other_id)
+    assert (await platform.store.get(CALLER, batch_id)).held_up_by == "the model is away"
+    platform.runtime.tries_again.set()
+    platform.runtime.ends = False
+    batch = await platform.until(batch_id, lambda batch: not batch.held_up_by)
+    assert not ENDED_ITEMS & batch.counts.keys()
+    await stop(replica)
+
+
+async def test_a_runtime_that_is_back_is_told_though_no_run_says_anything(
+    open_platform: Callable[..., Awaitable[Platform]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.batches.hindrances.TRIED_S", 0.1)
+    platform = await open_platform()
+    platform.runtime.ends, platform.runtime.cuts = False, True
+    batch_id = await platform.started(["a"])
+    replica = platform.replica()
+    batch = await platform.until(batch_id, lambda batch: bool(batch.held_up_by))
+    assert batch.held_up_by == "DATABASE_AWAY: the replica is going away"
+    platform.runtime.cuts = False
+    batch = await platform.until(batch_id, lambda batch: not batch.held_up_by)
+    assert batch.counts == {ItemState.RUNNING: 1}
+    await stop(replica)
+
+
+async def test_a_batch_that_all_wait_of_for_a_person_says_so_and_begins_more_where_there_is_room(
+    open_platform: Callable[..., Awaitable[Platform]],
+) -> None:
+    platform = await open_platform()
+    platform.runtime.asking = {"a"}
+    batch_id = await platform.started(["a", "b", "c"], max_runs=1)
+    replica = platform.replica()
+    batch = await platform.until(batch_id, lambda batch: bool(batch.held_up_by))
+    assert (batch.held_up_by, batch.counts) == ("a person's answer", {ItemState.PENDING: 2, ItemState.RUNNING: 1})
+    wider_id = await platform.started(["a", "b", "c"], max_runs=2)
+    batch = await platform.until(wider_id, lambda batch: bool(batch.held_up_by))
+    assert (batch.held_up_by, batch.counts) == ("a person's answer", {ItemState.RUNNING: 1, ItemState.SUCCEEDED: 2})
+    await stop(replica)
+
+
+async def test_a_batch_that_no_replica_has_in_hand_says_so(
+    open_platform: Callable[..., Awaitable[Platform]],
+) -> None:
+    platform = await open_platform()
+    platform.runtime.ends = False
+    batch_id = await platform.started(["a"])
+    batch = await platform.until(batch_id, lambda batch: bool(batch.held_up_by))
+    assert batch.held_up_by.startswith("no replica paces it now")
+    [listed] = await platform.store.page(CALLER, subject="", before=None, limit=1)
+    assert listed.held_up_by == batch.held_up_by
+    replica = platform.replica()
+    await platform.until(batch_id, lambda batch: not batch.held_up_by)
     await stop(replica)
 
 
@@ -405,7 +458,7 @@ async def test_an_item_that_keeps_failing_holds_no_other_up_and_is_refused(
 ) -> None:
     platform = await open_platform()
     platform.runtime.failing["odd"] = Odd("a bug")
-    hindrances: list[runs.Hindrance] = []
+    hindrances: list[Hindrance] = []
     monkeypatch.setattr(runs, "LONGEST_PAUSE_S", 0.02)
     monkeypatch.setattr(Pacer, "_hindered", lambda _, hindrance: hindrances.append(hindrance))
     replica = platform.replica()

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 from signalbox.v1 import data_chat_pb2, incident_investigation_pb2, runs_pb2, runs_pb2_grpc
 
+from services.batches.hindrances import ItemWay
 from services.batches.records import BegunItem
 from services.batches.runs import BatchRuns
 from services.kit.identity.batch_tokens import BatchTokenClaims, BatchTokenMinter
@@ -37,9 +38,11 @@ async def test_an_incident_that_is_run_again_is_investigated_anew(retry_count: i
     runtime = Runtime()
     tokens = BatchTokenMinter(generate_keypair().private_pem, BatchTokenClaims(Caller("27"), "b"))
     stub = cast("runs_pb2_grpc.RunServiceAsyncStub", runtime)
-    runs = BatchRuns(stub, tokens, "b", lambda _: None)
+    runs = BatchRuns(stub, tokens, "b")
     for given in (INCIDENT, QUESTION):
-        await runs.create(BegunItem(1, given.SerializeToString(), retry_count, ""), asyncio.Event())
+        await runs.create(
+            BegunItem(1, given.SerializeToString(), retry_count, ""), asyncio.Event(), ItemWay(lambda _: None)
+        )
     incident, question = (asked.input for asked in runtime.asked)
     assert incident.incident_investigation.again is again
     assert question == QUESTION
