@@ -59,6 +59,7 @@ class Pacer:
         # Whether items may be under way that no task here has in hand: another replica's, those whose begin was not
         # answered, and those whose task failed.
         self._left_alone = True
+        self._all_begun = False
 
     async def run(self) -> None:
         """Paces the batch until every item has ended, or another replica has claimed it."""
@@ -85,8 +86,10 @@ class Pacer:
             if state is BatchState.CANCELLING:
                 self._cancelling.set()
                 await self._claims.cancel_pending(self._claim)
-            elif time.monotonic() >= self._held_up_until and (room := self._pace.limit - len(self._held)) > 0:
-                for item in await self._claims.begin(self._claim, room):
+            elif self._may_begin() and (room := self._pace.limit - len(self._held)) > 0:
+                items = await self._claims.begin(self._claim, room)
+                self._all_begun = len(items) < room
+                for item in items:
                     self._start(item)
             if self._held or not await self._claims.finish(self._claim):
                 return True
@@ -96,6 +99,9 @@ class Pacer:
             self._left_alone = True
             return True
         return False
+
+    def _may_begin(self) -> bool:
+        return not self._all_begun and time.monotonic() >= self._held_up_until
 
     async def _take_in_hand(self) -> None:
         """Goes on with the items under way that no task has in hand."""
@@ -181,9 +187,10 @@ class Pacer:
             SLOWED.labels(hindrance.cause).inc()
 
     def _held_up_by(self) -> str:
-        """Returns what is in the way of the most items; a person's answer, where all that are under way await one."""
+        """Returns what is in the way of the most items; a person's answer, where no other item can go on meanwhile."""
         told = Counter(filter(None, (way.message for way in self._ways.values())))
-        if told[ASKS] < len(self._ways):
+        is_full = self._all_begun or len(self._held) >= self._pace.limit
+        if told[ASKS] < len(self._ways) or not is_full:
             del told[ASKS]
         return max(told, key=told.__getitem__, default="")
 
