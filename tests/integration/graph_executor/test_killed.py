@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from random import Random
@@ -17,6 +16,7 @@ from services.kit.identity.caller import Caller
 from services.kit.identity.keys import generate_keypair
 from services.local.falkordb import FalkorServer
 from tests.fixtures.bolt_server import OwnServer, bolt_server, missing_for_bolt
+from tests.fixtures.graph_database import graph_database
 from tests.integration.graph_executor.conftest import Executor, serving
 
 KILLS = 8
@@ -26,13 +26,8 @@ PATIENCE_S = 60.0
 
 @pytest.fixture
 async def own_server() -> AsyncIterator[FalkorServer]:
-    with tempfile.TemporaryDirectory(prefix="graph-") as directory:
-        server = FalkorServer(Path(directory))
-        await server.start()
-        try:
-            yield server
-        finally:
-            await server.kill()
+    async with graph_database() as server:
+        yield server
 
 
 async def until_told(executor: Executor, tool: str, arguments: Mapping[str, Any], operation: str) -> dict[str, Any]:
