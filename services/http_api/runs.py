@@ -39,6 +39,7 @@ from services.http_api.run_request import (
 from services.http_api.run_results import output_of, problem_of
 from services.http_api.run_stream import ERROR, RunStream
 from services.http_api.thread_states import ThreadStates, moment, place_of
+from services.http_api.whole_batches import created_whole
 from services.kit.telemetry.logs import get_logger
 from services.kit.wire.pages import pages
 
@@ -121,16 +122,18 @@ class RunRoutes:
             body.check()
             body.run_input(await find_assistant(caller, body.assistant_id), "")
             body.labels()
-        created: list[Started] = []
-        try:
-            for number, body in enumerate(bodies):
-                created.append(await self._started(caller, body, "", f"{key}:{number}" if key else ""))
-        except ApiError:
-            # Whoever is refused hears of none of them. With a key, a repeat finds those that there are.
-            for each in () if key else created:
-                await self._cancelling(caller, each.run_id)()
-            raise
-        return Json([run_document(each.run) for each in created])
+        request_id = key or str(uuid.uuid4())
+
+        async def made(body: RunBody, number: int) -> runs_pb2.Run:
+            return (await self._started(caller, body, "", f"{request_id}:{number}")).run
+
+        creations = [partial(made, body, number) for number, body in enumerate(bodies)]
+        if key:
+            # A repeat finds those that there are.
+            runs = [await creation() for creation in creations]
+        else:
+            runs = await created_whole(creations, partial(cancel, caller), recovery_s=self._recovery_s)
+        return Json([run_document(run) for run in runs])
 
     async def stream(self, request: Request) -> Response:
         """Creates a run and streams it."""
