@@ -24,7 +24,7 @@ from services.cli.invocation import (
     Timeout,
     terminal,
 )
-from services.cli.output_files import check_writable, remove_older, write_text
+from services.cli.output_files import OutputFile
 from services.cli.progress import progress_on
 from services.cli.terminal import Terminal, run_command
 
@@ -84,9 +84,10 @@ async def ask(
     connection: Connection, question: Question, how: Presentation, terminal: Terminal, *, timeout_s: float | None
 ) -> ExitCode:
     """Ask, show the progress, then the answer."""
-    if how.csv_file is not None:
-        check_writable(how.csv_file)
-        remove_older(how.csv_file)
+    csv_file = OutputFile(how.csv_file) if how.csv_file else None
+    if csv_file is not None:
+        csv_file.check()
+        csv_file.remove_older()
     async with open_gateway(connection) as gateway:
         chunks, say = terminal.streaming(how.stream, as_json=how.as_json)
         with progress_on(terminal.err, silent=how.as_json, say=say) as progress:
@@ -96,15 +97,15 @@ async def ask(
         terminal.json(run)
     else:
         terminal.out.print(render.answer(run))
-    if how.csv_file is not None:
-        _write_csv(how.csv_file, run, terminal)
+    if csv_file is not None:
+        _write_csv(csv_file, run, terminal)
     return exit_code_of(run)
 
 
-def _write_csv(csv_file: Path, run: runs_pb2.Run, terminal: Terminal) -> None:
+def _write_csv(csv_file: OutputFile, run: runs_pb2.Run, terminal: Terminal) -> None:
     if not run.output.data_chat.HasField("rows"):
-        terminal.err.print(Text(f"no rows came back, so {csv_file} was not written"))
+        terminal.err.print(Text(f"no rows came back, so {csv_file.path} was not written"))
         return
-    write_text(csv_file, run.output.data_chat.csv)
+    csv_file.write_text(run.output.data_chat.csv)
     count = len(run.output.data_chat.rows.rows)
-    terminal.err.print(Text(f"{count} {'row' if count == 1 else 'rows'} written to {csv_file}"))
+    terminal.err.print(Text(f"{count} {'row' if count == 1 else 'rows'} written to {csv_file.path}"))

@@ -1,4 +1,7 @@
-"""Results of a batch as whole files: a spreadsheet of any, a log with verdicts and a report of one of findings."""
+"""Results of a batch as whole files: a spreadsheet of any, a log with verdicts and a report of one of findings.
+
+What a file is made of waits in the folder that it is in.
+"""
 
 from __future__ import annotations
 
@@ -167,7 +170,7 @@ async def write_sarif(items: AsyncIterator[batches_pb2.BatchItem], path: Path, *
     seen: Counter[tuple[SourceCode, str]] = Counter()
     log: dict[str, Any] = {}
     judged = JudgedItems(items)
-    with tempfile.TemporaryFile() as results:
+    with tempfile.TemporaryFile(dir=path.parent) as results:
         async for each in judged:
             source, fingerprint = sources.setdefault(each.source, each.source), each.judged.finding.fingerprint
             log = _log_of(source, each.judged)
@@ -210,7 +213,7 @@ async def write_html(items: AsyncIterator[batches_pb2.BatchItem], path: Path, *,
     from services.findings.investigation.report import render_report  # the template engine is for this alone
 
     batch, found, sources = JudgedItems(items), list[JudgedItem](), dict[SourceCode, SourceCode]()
-    with tempfile.TemporaryFile() as kept:
+    with tempfile.TemporaryFile(dir=path.parent) as kept:
         async for each in batch:
             content = each.item.SerializeToString()
             judged = _kept(each.judged, kept.tell(), len(content))
@@ -261,7 +264,10 @@ async def write_xlsx(items: AsyncIterator[batches_pb2.BatchItem], path: Path, *,
     """
     columns, by_rule = columns_of(with_run_ids=with_run_ids), dict[str, Confusion]()
     # Rows go to the file one after another; and nothing in them becomes a formula, a number or a link.
-    options = {"constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "in_memory": False}
+    options = {
+        "constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "in_memory": False,
+        "tmpdir": str(path.parent),
+    }  # fmt: skip
     row = cut = 0
     with _Noting(path, "wb") as file:
         with xlsxwriter.Workbook(file, options) as book:

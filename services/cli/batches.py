@@ -16,7 +16,7 @@ from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
 from services.cli.invocation import Admin, As, AsJson, Roles, fail, terminal
 from services.cli.listing import Listing
-from services.cli.output_files import check_writable, remove_older, written_whole
+from services.cli.output_files import OutputFile
 from services.cli.terminal import Terminal, escaped, run_command
 from services.kit.text.printing import printable
 from services.kit.text.words import moment, several
@@ -235,16 +235,17 @@ async def export(
     connection: Connection, batch_name: str, form: Form, output: Path | None, terminal: Terminal
 ) -> ExitCode:
     """Writes results, item after item. Raises CliError, OSError."""
-    if output is not None:
-        check_writable(output)
-        remove_older(output)
+    wanted = OutputFile(output) if output else None
+    if wanted is not None:
+        wanted.check()
+        wanted.remove_older()
     async with open_batches(connection) as batches:
         batch_id = await batches.named(batch_name)
-        if output is None:
+        if wanted is None:
             async for item in batches.items(batch_id):
                 terminal.raw(escaped(form.line(item)))
             return ExitCode.OK
-        with written_whole(output) as part, part.open("w", encoding="utf-8", newline="") as file:
+        with wanted.written_whole() as part, part.open("w", encoding="utf-8", newline="") as file:
             file.write(form.head)
             async for item in batches.items(batch_id):
                 file.write(form.line(item))
@@ -258,11 +259,12 @@ async def export_file(
     """Writes results as a file of one of `FILE_FORMS`. Raises CliError, OSError."""
     from services.cli.batch_exports import WRITERS  # what it imports takes longer than most commands
 
-    check_writable(output)
-    remove_older(output)
+    wanted = OutputFile(output)
+    wanted.check()
+    wanted.remove_older()
     async with open_batches(connection) as batches:
         batch_id = await batches.named(batch_name)
-        with written_whole(output) as part:
+        with wanted.written_whole(spooled=True) as part:
             notes = await WRITERS[form](batches.items(batch_id, with_inputs=True), part, with_run_ids=with_run_ids)
     for note in notes:
         terminal.err.print(Text(note), soft_wrap=True)

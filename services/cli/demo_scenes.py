@@ -22,7 +22,7 @@ from services.cli.demo_replay import play_replay
 from services.cli.exit_codes import ExitCode, exit_code_of
 from services.cli.explain import explanation
 from services.cli.following import follow
-from services.cli.output_files import write_text
+from services.cli.output_files import OutputFile
 from services.cli.progress import progress_on
 from services.cli.runs import explanation_page
 from services.cli.settings import CliSettings
@@ -112,7 +112,7 @@ async def play(scene: Scene, stack: LocalStack, folder: Path, terminal: Terminal
     if scene.explained:
         terminal.out.print(Text("\nWhy it went that way:\n", style="bold"), explanation(run, steps, told))
         path = folder / f"{run.run_id}.html"
-        write_text(path, page)
+        OutputFile(path).write_text(page)
         size = f"{path.stat().st_size // 1024} kB of HTML"
         terminal.out.print(Text(f"\nThe same as a page: {size}. `signalbox explain RUN --html FILE` writes it."))
         problems += check_page(path.read_text("utf-8"), run, decisions)

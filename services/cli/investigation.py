@@ -18,7 +18,7 @@ from services.cli.client import Connection
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
 from services.cli.findings_batch import BatchPolicy, investigate_batch
-from services.cli.output_files import check_writable, remove_older, write_pieces, write_text
+from services.cli.output_files import OutputFile
 from services.cli.summary_tables import as_tables
 from services.cli.terminal import Terminal
 from services.findings.investigation.decisions import FindingDecision, decided_outcomes, read_decisions
@@ -80,13 +80,14 @@ async def summarise(connection: Connection, wanted: Investigation, terminal: Ter
     """Investigates every finding of a log, shows what came of them, and returns it. Raises CliError, FindingsError."""
     with when_interrupted(terminal, "nothing was uploaded; give the command again"):
         material = await _read(connection, wanted)
-    for path in (wanted.out, wanted.html):
-        if path is not None and path.resolve() != wanted.log.resolve():
-            remove_older(path)
+    out, html = (OutputFile(path) if path else None for path in (wanted.out, wanted.html))
+    for file in (out, html):
+        if file is not None and file.path.resolve() != wanted.log.resolve():
+            file.remove_older()
     outcomes = await _judge(connection, wanted, material, terminal)
     with when_interrupted(terminal, WRITTEN_AGAIN):
         summary = _sum_up(material, outcomes)
-        await _write(wanted, material, summary, terminal)
+        await _write(wanted, material, summary, terminal, out=out, html=html)
     return summary
 
 
@@ -114,7 +115,7 @@ def _check_outputs(wanted: Investigation) -> None:
     for path in (wanted.out, wanted.html):
         if path is None:
             continue
-        check_writable(path)
+        OutputFile(path).check()
         if path.resolve() in taken:
             raise CliError(f"{path} is used twice", hint="name a file of its own", code=ExitCode.USAGE)
         taken.add(path.resolve())
@@ -165,22 +166,25 @@ def _sum_up(material: _Material, outcomes: dict[str, Outcome]) -> Summary:
     )
 
 
-async def _write(wanted: Investigation, material: _Material, summary: Summary, terminal: Terminal) -> None:
-    if wanted.out:
+async def _write(
+    wanted: Investigation, material: _Material, summary: Summary, terminal: Terminal, *, out: OutputFile | None,
+    html: OutputFile | None,
+) -> None:  # fmt: skip
+    if out:
         provenance = {"repositoryUri": material.source.uri, "revisionId": material.source.commit}
         judged = annotate(
             material.document, summary.outcomes, material.paths, accept=wanted.accept, provenance=provenance
         )
-        write_text(wanted.out, write_json(judged), WRITTEN_AGAIN)
-    if wanted.html:
+        out.write_text(write_json(judged), WRITTEN_AGAIN)
+    if html:
         from services.findings.investigation.report import render_report  # the template engine is for this alone
 
         report = render_report(summary, material.source, repository_uri(material.document))
-        await write_pieces(wanted.html, report, WRITTEN_AGAIN)
+        await html.write_pieces(report, WRITTEN_AGAIN)
     if wanted.as_json:
         terminal.json_value(as_data(summary))
     else:
         terminal.out.print(as_tables(summary))
-    for path in (wanted.out, wanted.html):
-        if path:
-            terminal.err.print(Text(f"written: {path}"))
+    for file in (out, html):
+        if file:
+            terminal.err.print(Text(f"written: {file.path}"))

@@ -19,7 +19,7 @@ from services.cli.invocation import (
     RunId,
     terminal,
 )
-from services.cli.output_files import check_writable, remove_older, write_text
+from services.cli.output_files import OutputFile
 from services.cli.run_names import run_id_of
 from services.cli.terminal import Terminal, run_command
 from services.kit.wire.event_kinds import ENDED_RUN_STATES
@@ -51,16 +51,17 @@ def pin_command(
 
 async def pin(connection: Connection, run_id: str, terminal: Terminal, *, output: Path | None) -> ExitCode:
     """Writes a run as a case, or prints it."""
-    if output:
-        check_writable(output)
-        remove_older(output)
+    file = OutputFile(output) if output else None
+    if file:
+        file.check()
+        file.remove_older()
     async with open_gateway(connection) as gateway:
         case = await case_of(gateway, run_id)
     text = MessageToJson(case, preserving_proto_field_name=True, ensure_ascii=False) + "\n"
-    if output is None:
+    if file is None:
         terminal.raw(text)
         return ExitCode.OK
-    write_text(output, text)
+    file.write_text(text)
     told = f"{output} holds {run_id}: {len(case.decisions)} decisions, {len(case.answers)} answers that its nodes heard"
     terminal.out.print(Text(told))
     terminal.err.print(Text(f"signalbox replay --case {output}", style="dim"))

@@ -27,7 +27,7 @@ from services.cli.invocation import (
     terminal,
 )
 from services.cli.labels import WantedLabels, parse_labels
-from services.cli.output_files import check_writable, remove_older, write_text
+from services.cli.output_files import OutputFile
 from services.cli.run_names import run_id_of
 from services.cli.run_states import states_of
 from services.cli.saved_filters import GIVEN, FilteringCommand, SavedFilters
@@ -157,13 +157,14 @@ async def show(connection: Connection, run_id: str, terminal: Terminal, *, as_js
 
 async def explain(connection: Connection, run_id: str, terminal: Terminal, *, html: Path | None) -> ExitCode:
     """Shows why a run went where it went, or writes it to a page."""
-    if html:
-        check_writable(html)
-        remove_older(html)
+    output = OutputFile(html) if html else None
+    if output:
+        output.check()
+        output.remove_older()
     async with open_gateway(connection) as gateway:
-        if html:
+        if output:
             page = await explanation_page(gateway, run_id)
-            write_text(html, page)
+            output.write_text(page)
             terminal.out.print(Text(f"{html} shows why {run_id} took its route"))
             return ExitCode.OK
         run = await gateway.get(run_id)

@@ -13,7 +13,7 @@ from typer.core import TyperCommand
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
 from services.cli.invocation import fail
-from services.cli.output_files import write_text
+from services.cli.output_files import OutputFile
 from services.cli.settings import default_config_dir
 
 # Parameters of the command that say which runs; whose word is taken and how many are shown is said each time.
@@ -48,7 +48,7 @@ class SavedFilters:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
             raise CliError(f"{self.path.parent} can't be made: {error}", code=ExitCode.USAGE) from error
-        write_text(self.path, json.dumps(kept, indent=2, ensure_ascii=False) + "\n")
+        OutputFile(self.path).write_text(json.dumps(kept, indent=2, ensure_ascii=False) + "\n")
 
     def _read(self) -> dict[str, Filter]:
         try:
