@@ -6,6 +6,7 @@ writes that has lost its lease counts for nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, LiteralString
 
@@ -44,6 +45,13 @@ class BatchClaims:
             cursor = await connection.execute(statement("claim"), {"lease_s": self._lease_s})
             row = await cursor.fetchone()
             return Claim(record_of(row, {})) if row else None
+
+    async def crowding(self, batch_ids: Sequence[str]) -> str | None:
+        """Returns that of some claimed batches which another caller's is to be paced in place of, if one is."""
+        async with connected(self._pool) as connection:
+            cursor = await connection.execute(statement("crowding"), {"batch_ids": [*batch_ids]})
+            row = await cursor.fetchone()
+            return str(row["batch_id"]) if row else None
 
     async def renew(self, claim: Claim, *, pace: int, held_up_by: str) -> BatchState | None:
         """Renews a lease, and says how the batch goes; returns its state, None once this claim holds no more."""

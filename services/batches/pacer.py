@@ -252,12 +252,23 @@ class Pacing:
             await self._let_go()
 
     async def _round(self) -> None:
-        while len(self._pacers) < self._most and (claim := await self._claims.claim()):
+        while await self._has_room() and (claim := await self._claims.claim()):
             log.info("batch claimed", batch_id=claim.batch.batch_id, epoch=claim.batch.epoch)
             pacer = Pacer(claim, self._claims, self._runtime, self._private_pem)
             task = asyncio.create_task(pacer.run(), name=f"batch {claim.batch.batch_id}")
             self._pacers[task] = (pacer, claim)
             task.add_done_callback(self._done)
+
+    async def _has_room(self) -> bool:
+        """Tells whether one more batch may be paced; leaves one for it whose caller has more than their share."""
+        if len(self._pacers) < self._most:
+            return True
+        tasks = {claim.batch.batch_id: task for task, (_, claim) in self._pacers.items()}
+        crowding = tasks.get(await self._claims.crowding([*tasks]) or "")
+        if crowding is None:
+            return False
+        await self._leave(crowding)
+        return True
 
     async def _delete_expired(self) -> None:
         """Deletes batches whose time is over; that may take long, and nothing else waits for it."""
@@ -274,17 +285,21 @@ class Pacing:
                 await asyncio.sleep(DELETING_S)
 
     def _done(self, task: asyncio.Task[None]) -> None:
-        _, claim = self._pacers.pop(task)
-        if task.cancelled():
+        _, claim = self._pacers.pop(task, (None, None))
+        if claim is None or task.cancelled():
             return
         if error := task.exception():
             # Its lease runs out, and then it is claimed again.
             log.error("batch given up here; another claim goes on", batch_id=claim.batch.batch_id, exc_info=error)
 
     async def _let_go(self) -> None:
-        """Leaves every batch to the other replicas; its runs go on meanwhile."""
-        left = dict(self._pacers)
-        await stop(*left)
-        for _, claim in left.values():
+        """Leaves every batch to the other replicas."""
+        await self._leave(*self._pacers)
+
+    async def _leave(self, *tasks: asyncio.Task[None]) -> None:
+        """Leaves batches to whoever claims them next; their runs go on meanwhile."""
+        left = [self._pacers.pop(task)[1] for task in tasks]
+        await stop(*tasks)
+        for claim in left:
             with suppress(BatchDatabaseAway):
                 await self._claims.let_go(claim)

@@ -79,6 +79,10 @@ class Reviewing:
                 lambda: all(len(self.told[asked]) > before.get(asked, 0) for asked in self.requests)
             )
 
+    def heard(self) -> dict[Asked, int]:
+        """How often each has been asked about to the end."""
+        return {asked: len(told) for asked, told in self.told.items()}
+
     async def _ask_on(self, client: RunClient, turns: Iterable[tuple[Asked, runs_pb2.RunInput]]) -> None:
         for asked, given in turns:
             told = WatchedRun(name=" ".join(asked))
@@ -179,10 +183,15 @@ async def test_forwards_and_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
                     for service in (first, second, stack.service("gateway")):
                         await rest.enter_async_context(upgraded(service, stack.directory, **model))
                     await reviewing.once_more()
+                before = reviewing.heard()
                 # The last runtime does not say what of code is a comment: to this evaluator, it has read nothing.
                 async with upgraded(stack.service("evaluator"), stack.directory, **model), reviewing.running(stack):
                     await reviewing.once_more()  # the last release is gone
                     await verify_ledger(stack)
+                alone = [each.run for asked, told in reviewing.told.items() for each in told[before[asked] :]]
+                for agent in {run.agent for run in alone}:
+                    decided = {verdict(run) for run in alone if run.agent == agent} - {sast_pb2.VERDICT_NEEDS_REVIEW}
+                    assert decided, f"this release decides nothing by {agent}"
                 async with reviewing.running(stack):
                     await reviewing.once_more()
                     await rest.aclose()

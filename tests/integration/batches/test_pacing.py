@@ -48,10 +48,10 @@ class Platform:
     runtime: FakeRuntime
     channel: grpc.aio.Channel
 
-    def replica(self) -> asyncio.Task[None]:
+    def replica(self, most: int = 8) -> asyncio.Task[None]:
         """Starts a replica; cancelled with `die`, it is gone without a word."""
         claims = BatchClaims(self.pool, lease_s=LEASE_S, kept_s=LIMITS.kept_s)
-        pacing = Pacing(claims, runs_pb2_grpc.RunServiceStub(self.channel), KEYS.private_pem, most=8)
+        pacing = Pacing(claims, runs_pb2_grpc.RunServiceStub(self.channel), KEYS.private_pem, most=most)
         return asyncio.create_task(pacing.run())
 
     async def started(self, questions: Iterable[str], caller: Caller = CALLER, **fields: Any) -> str:
@@ -62,10 +62,10 @@ class Platform:
         await self.store.start(caller, batch.batch_id, len(given))
         return batch.batch_id
 
-    async def until(self, batch_id: str, holds: Callable[[BatchRecord], bool]) -> BatchRecord:
+    async def until(self, batch_id: str, holds: Callable[[BatchRecord], bool], caller: Caller = CALLER) -> BatchRecord:
         """Waits for a batch to come to something."""
         async with asyncio.timeout(PATIENCE_S):
-            while not holds(batch := await self.store.get(CALLER, batch_id)):  # noqa: ASYNC110 - a row of a database
+            while not holds(batch := await self.store.get(caller, batch_id)):  # noqa: ASYNC110 - a row of a database
                 await asyncio.sleep(0.02)
         return batch
 
@@ -244,6 +244,30 @@ async def test_of_callers_who_wait_the_one_with_the_fewest_batches_paced_comes_f
     claims = BatchClaims(platform.pool, lease_s=60.0, kept_s=60.0)
     claimed = [claim.batch.batch_id for _ in range(5) if (claim := await claims.claim())]
     assert claimed == [first[0], last[0], first[1], last[1], first[2]]
+
+
+async def test_who_has_all_places_makes_room_for_who_has_none(
+    open_platform: Callable[..., Awaitable[Platform]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.batches.pacer.ROUND_S", 0.02)
+    platform, other = await open_platform(), Caller("99")
+    platform.runtime.ends = False
+    mine = [await platform.started(["a"]) for _ in range(5)]
+    replica = platform.replica(most=3)
+    for batch_id in mine[:3]:
+        await platform.until(batch_id, lambda batch: batch.counts.get(ItemState.RUNNING) == 1)
+    theirs = await platform.started(["a"], caller=other)
+    await platform.until(theirs, lambda batch: batch.counts.get(ItemState.RUNNING) == 1, other)
+    # Two and one: nobody makes room again, and what was left goes on where there is room.
+    epochs = [(await platform.store.get(CALLER, batch_id)).epoch for batch_id in mine]
+    assert epochs == [2, 2, 2, 1, 1]
+    platform.runtime.ends = True
+    for run in platform.runtime.runs.values():
+        platform.runtime.end(run)
+    for batch_id in mine:
+        assert (await platform.over(batch_id)).counts == {ItemState.SUCCEEDED: 1}
+    assert len(platform.runtime.runs) == 6
+    await stop(replica)
 
 
 async def test_a_replica_that_stops_leaves_its_batches_at_once(
