@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import orjson
 from signalbox.v1 import batches_pb2, runs_pb2
 
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
-from services.cli.input_file import STANDARD_INPUT, graph_input, parse_input
+from services.cli.input_file import agent_input, graph_input, opened_text
+from services.kit.text.exact_json import exact_json
 from services.kit.wire.input_schema import agents_known
 
 # More than a batch may have anywhere, and as much as a machine can hold.
@@ -41,11 +39,11 @@ def read_inputs(agent: str, path: Path) -> list[batches_pb2.NewBatchItem]:
 
 def _input(agent: str, line: str, place: str) -> runs_pb2.RunInput:
     try:
-        document: Any = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
+        document = exact_json(line, unique=True)
+    except ValueError as error:
         raise CliError(f"{place} is not JSON: {error}", code=ExitCode.USAGE) from error
     if agent in agents_known():
-        return parse_input(agent, line, place)
+        return agent_input(agent, document, place)
     if not isinstance(document, dict):
         raise CliError(f"{place} holds no object", code=ExitCode.USAGE)
     return graph_input(agent, document, place)
@@ -54,7 +52,7 @@ def _input(agent: str, line: str, place: str) -> runs_pb2.RunInput:
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     read = 0
     try:
-        with sys.stdin if path == STANDARD_INPUT else path.open(encoding="utf-8-sig") as file:
+        with opened_text(path) as file:
             for number, line in enumerate(file, 1):
                 read += len(line)
                 if read > MOST_BYTES:
@@ -67,4 +65,5 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
         hint = "name a file, or `-` for standard input"
         raise CliError(f"can't read {path}: {error.strerror}", hint=hint, code=ExitCode.USAGE) from error
     except UnicodeDecodeError as error:
-        raise CliError(f"{path} is not UTF-8", hint="write the file in UTF-8", code=ExitCode.USAGE) from error
+        wrong = f"{path} is not {error.encoding.upper()}"
+        raise CliError(wrong, hint="write the file in UTF-8", code=ExitCode.USAGE) from error

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO, cast
 
 import jsonschema
-import orjson
 import yaml
 from google.protobuf import struct_pb2
 from google.protobuf.json_format import ParseDict, ParseError
@@ -17,6 +18,8 @@ from signalbox.v1 import hosted_pb2, runs_pb2
 from services.cli.client import MAX_MESSAGE_BYTES
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
+from services.findings.errors import UTF16
+from services.kit.text.exact_json import exact_json
 from services.kit.text.yaml_text import Loader, parse_yaml
 from services.kit.wire.carried_json import NotCarriedError, check_carried
 from services.kit.wire.input_schema import schema_of
@@ -50,11 +53,16 @@ def read_input(agent: str, path: Path) -> runs_pb2.RunInput:
 
 def parse_input(agent: str, text: str, place: str) -> runs_pb2.RunInput:
     """The input that a text holds. Raises CliError."""
-    schema = schema_of(agent)
     try:
         document = _document(text)
     except yaml.YAMLError as error:
         raise _wrong(place, f"is neither JSON nor YAML: {str(error)[:300]}", agent) from error
+    return agent_input(agent, document, place)
+
+
+def agent_input(agent: str, document: Any, place: str) -> runs_pb2.RunInput:
+    """The input that a document is. Raises CliError that names every field that is wrong."""
+    schema = schema_of(agent)
     # What an input must hold is said by the schema; an empty file holds nothing.
     document = {} if document is None else document
     checker = jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker())
@@ -108,8 +116,8 @@ def read_document(path: Path) -> dict[str, Any]:
 
 def _document(text: str) -> Any:
     try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError as error:
+        return exact_json(text, unique=True)
+    except ValueError as error:
         if len(text) > LONGEST_YAML:
             raise yaml.YAMLError(f"{error}; as YAML it may have {LONGEST_YAML:,} characters") from error
         return parse_yaml(text, _Loader)
@@ -118,15 +126,25 @@ def _document(text: str) -> Any:
 def _beginning(path: Path) -> str:
     """As much of a text as tells whether it is longer than what can be sent."""
     try:
-        if path == STANDARD_INPUT:
-            return sys.stdin.read(MAX_MESSAGE_BYTES + 1)
-        with path.open(encoding="utf-8") as file:
+        with opened_text(path) as file:
             return file.read(MAX_MESSAGE_BYTES + 1)
     except OSError as error:
         hint = "name a file, or `-` for standard input"
         raise CliError(f"can't read {path}: {error.strerror}", hint=hint, code=ExitCode.USAGE) from error
     except UnicodeDecodeError as error:
-        raise CliError(f"{path} is not UTF-8", hint="write the file in UTF-8", code=ExitCode.USAGE) from error
+        wrong = f"{path} is not {error.encoding.upper()}"
+        raise CliError(wrong, hint="write the file in UTF-8", code=ExitCode.USAGE) from error
+
+
+@contextmanager
+def opened_text(path: Path) -> Iterator[TextIO]:
+    """Opens a file, `-` for standard input: UTF-8, or UTF-16 as Windows shells write it. Raises OSError."""
+    with ExitStack() as stack:
+        given = sys.stdin.buffer if path == STANDARD_INPUT else stack.enter_context(path.open("rb"))
+        file = cast("io.BufferedReader", given)
+        text = io.TextIOWrapper(file, "utf-16" if file.peek(2).startswith(UTF16) else "utf-8-sig")
+        stack.callback(text.detach)
+        yield text
 
 
 def _leaves(errors: Iterable[Any]) -> list[Any]:

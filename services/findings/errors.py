@@ -18,7 +18,7 @@ from typing import Final
 
 SHOWN: Final = 5
 _GZIP: Final = b"\x1f\x8b"
-_UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class FindingsError(Exception):
@@ -72,7 +72,7 @@ def read_text(path: Path) -> str:
                 f"{path} has more than {MOST_BYTES:,} bytes", hint="give it in parts, such as a log for each tool"
             )
         # What a Windows shell redirects into a file is UTF-16.
-        return content.decode("utf-16" if content.startswith(_UTF16) else "utf-8-sig")
+        return content.decode("utf-16" if content.startswith(UTF16) else "utf-8-sig")
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise BadFile(f"{path} begins as gzip does, and is not: {error}") from error
     except OSError as error:

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from services.http_api.errors import Invalid, NotJson, TooLarge, TooSlow, WrongMediaType
+from services.kit.text.exact_json import exact_json
 from services.kit.wire.carried_json import EXACT, NotCarriedError, check_carried
 
 
@@ -38,8 +39,8 @@ class BodyReader:
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise WrongMediaType("send JSON, with `content-type: application/json`")
         try:
-            document = orjson.loads(body)
-        except orjson.JSONDecodeError as error:
+            document = exact_json(body)
+        except ValueError as error:
             raise NotJson(f"the body is no JSON: {error}") from error
         try:
             check_carried(document)

@@ -182,7 +182,9 @@ def _skipped(result: Result) -> str:
     if result.baseline_state == "absent":
         return "no longer there"
     theirs = [suppression for suppression in result.suppressions if PROPERTY not in suppression.properties]
-    return "suppressed already" if any(suppression.status == "accepted" for suppression in theirs) else ""
+    # One that is under review, or was rejected, leaves it a finding, whatever the others say (SARIF 3.27.23).
+    accepted = all(suppression.status == "accepted" for suppression in theirs)
+    return "suppressed already" if theirs and accepted else ""
 
 
 def _finding(

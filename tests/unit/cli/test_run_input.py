@@ -14,9 +14,11 @@ import yaml
 from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 from signalbox.v1 import runs_pb2
 
+from services.cli.batch_inputs import read_inputs
 from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
 from services.cli.input_file import parse_input, read_input
+from services.cli.run import Assignment
 from services.gateway.validation import RequestReader
 from services.kit.errors import InvalidRequest
 from services.kit.wire.input_schema import AgentNotKnown, agents_known, schema_of
@@ -126,12 +128,33 @@ def test_a_date_is_the_text_that_it_is_written_as() -> None:
 
 
 def test_from_standard_input_and_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("question: How many?"))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(b"question: How many?"))))
     assert read_input("data_chat", Path("-")).data_chat.question == "How many?"
     (tmp_path / "latin.yaml").write_bytes(b"question: \xe9")
     for file, words in ((tmp_path / "none.yaml", "No such file"), (tmp_path / "latin.yaml", "is not UTF-8")):
         with pytest.raises(CliError, match=words):
             read_input("data_chat", file)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_what_a_windows_shell_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str) -> None:
+    file, written = tmp_path / "given.json", '{"question": "Wieviele Geräte?"}\r\n'.encode(encoding)
+    file.write_bytes(written)
+    for path in (file, Path("-")):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(written))))
+        assert read_input("data_chat", path).data_chat.question == "Wieviele Geräte?"
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(written))))
+        [item] = read_inputs("data_chat", path)
+        assert item.input.data_chat.question == "Wieviele Geräte?"
+
+
+@pytest.mark.parametrize("agent", ["data_chat", "a_hosted_graph"])
+def test_a_name_given_twice_is_no_input(tmp_path: Path, agent: str) -> None:
+    file = tmp_path / "given.jsonl"
+    file.write_text('{"question": "a", "question": "b"}\n')
+    for read in (Assignment(agent, file).request, lambda: read_inputs(agent, file)):
+        with pytest.raises(CliError, match="'question' is given twice"):
+            read()
 
 
 @pytest.mark.timeout(60)

@@ -77,6 +77,24 @@ def test_several_runs_and_what_they_lack() -> None:
     assert [(f.location.file, f.location.first_line) for f in findings[:2]] == [("x.py", 1), ("y.py", 1)]
 
 
+@pytest.mark.parametrize(
+    ("statuses", "skipped"),
+    [
+        ([None], "suppressed already"),
+        (["accepted", None], "suppressed already"),
+        (["accepted", "rejected"], ""),
+        (["underReview", "accepted"], ""),
+        ([], ""),
+    ],
+)
+def test_a_suppression_that_was_rejected_leaves_a_finding(statuses: list[str | None], skipped: str) -> None:
+    given = [{"kind": "external", **({"status": status} if status else {})} for status in statuses]
+    found = {"ruleId": "R", "message": {"text": "m"}, "suppressions": given}
+    runs = [{"tool": {"driver": {"name": "T"}}, "results": [found]}]
+    [result] = read({"version": "2.1.0", "runs": runs}, RepositoryPaths())
+    assert result.skipped == skipped
+
+
 CWES: list[tuple[dict[str, Any], str]] = [
     ({"tags": ["security", "external/cwe/cwe-078"]}, "CWE-78"),
     ({"cwe": "CWE-89"}, "CWE-89"),

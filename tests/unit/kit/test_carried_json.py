@@ -45,7 +45,9 @@ def test_what_arrives_as_it_is_is_not() -> None:
     check_carried({"a": [nested(DEEPEST - 2), None, True, 1, -2.5, EXACT, "é\u0000"], "": {}})
 
 
-@pytest.mark.parametrize("text", ['{"n": 9007199254740993}', '{"a":' * 40 + "1" + "}" * 40])
+@pytest.mark.parametrize(
+    "text", ['{"n": 9007199254740993}', '{"n": 99999999999999999999999}', '{"a":' * 40 + "1" + "}" * 40]
+)
 def test_a_graph_is_given_no_other_value_than_its_file_has(tmp_path: Path, text: str) -> None:
     file = tmp_path / "input.json"
     file.write_text(text)
