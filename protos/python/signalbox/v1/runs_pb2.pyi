@@ -347,7 +347,7 @@ class NodeCall(_message.Message):
     def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., outcome: _Optional[str] = ..., elapsed_ms: _Optional[float] = ..., token_usage: _Optional[_Union[_caller_pb2.TokenUsage, _Mapping]] = ..., service: _Optional[str] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., offline_rules: _Optional[bool] = ..., prompts: _Optional[str] = ..., estimated_tokens: _Optional[bool] = ..., at_least_once: _Optional[bool] = ...) -> None: ...
 
 class RunEvent(_message.Message):
-    __slots__ = ("sequence", "run_id", "event_time", "state_changed", "node_completed", "decision", "run_ended", "token_chunk", "tokens_reset", "custom_writes")
+    __slots__ = ("sequence", "run_id", "event_time", "state_changed", "node_completed", "decision", "run_ended", "token_chunk", "tokens_reset", "custom_writes", "callback_events")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     EVENT_TIME_FIELD_NUMBER: _ClassVar[int]
@@ -358,6 +358,7 @@ class RunEvent(_message.Message):
     TOKEN_CHUNK_FIELD_NUMBER: _ClassVar[int]
     TOKENS_RESET_FIELD_NUMBER: _ClassVar[int]
     CUSTOM_WRITES_FIELD_NUMBER: _ClassVar[int]
+    CALLBACK_EVENTS_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     run_id: str
     event_time: _timestamp_pb2.Timestamp
@@ -368,7 +369,20 @@ class RunEvent(_message.Message):
     token_chunk: TokenChunk
     tokens_reset: TokensReset
     custom_writes: _containers.RepeatedCompositeFieldContainer[CustomWrites]
-    def __init__(self, sequence: _Optional[int] = ..., run_id: _Optional[str] = ..., event_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state_changed: _Optional[_Union[StateChanged, _Mapping]] = ..., node_completed: _Optional[_Union[NodeCompleted, _Mapping]] = ..., decision: _Optional[_Union[Decision, _Mapping]] = ..., run_ended: _Optional[_Union[RunEnded, _Mapping]] = ..., token_chunk: _Optional[_Union[TokenChunk, _Mapping]] = ..., tokens_reset: _Optional[_Union[TokensReset, _Mapping]] = ..., custom_writes: _Optional[_Iterable[_Union[CustomWrites, _Mapping]]] = ...) -> None: ...
+    callback_events: _containers.RepeatedCompositeFieldContainer[CallbackEvents]
+    def __init__(self, sequence: _Optional[int] = ..., run_id: _Optional[str] = ..., event_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state_changed: _Optional[_Union[StateChanged, _Mapping]] = ..., node_completed: _Optional[_Union[NodeCompleted, _Mapping]] = ..., decision: _Optional[_Union[Decision, _Mapping]] = ..., run_ended: _Optional[_Union[RunEnded, _Mapping]] = ..., token_chunk: _Optional[_Union[TokenChunk, _Mapping]] = ..., tokens_reset: _Optional[_Union[TokensReset, _Mapping]] = ..., custom_writes: _Optional[_Iterable[_Union[CustomWrites, _Mapping]]] = ..., callback_events: _Optional[_Iterable[_Union[CallbackEvents, _Mapping]]] = ...) -> None: ...
+
+class CallbackEvents(_message.Message):
+    __slots__ = ("claim", "offset", "about", "data")
+    CLAIM_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    ABOUT_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    claim: str
+    offset: int
+    about: str
+    data: _containers.RepeatedCompositeFieldContainer[CustomWrite]
+    def __init__(self, claim: _Optional[str] = ..., offset: _Optional[int] = ..., about: _Optional[str] = ..., data: _Optional[_Iterable[_Union[CustomWrite, _Mapping]]] = ...) -> None: ...
 
 class CustomWrites(_message.Message):
     __slots__ = ("node", "attempt", "offset", "writes")
@@ -445,7 +459,7 @@ class RunEnded(_message.Message):
     def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ...) -> None: ...
 
 class CreateRunRequest(_message.Message):
-    __slots__ = ("input", "request_id", "thread_id", "correlation_id", "budget", "active_run_policy", "labels", "record", "token_chunks")
+    __slots__ = ("input", "request_id", "thread_id", "correlation_id", "budget", "active_run_policy", "labels", "record", "token_chunks", "callback_events")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -462,6 +476,7 @@ class CreateRunRequest(_message.Message):
     LABELS_FIELD_NUMBER: _ClassVar[int]
     RECORD_FIELD_NUMBER: _ClassVar[int]
     TOKEN_CHUNKS_FIELD_NUMBER: _ClassVar[int]
+    CALLBACK_EVENTS_FIELD_NUMBER: _ClassVar[int]
     input: RunInput
     request_id: str
     thread_id: str
@@ -471,7 +486,8 @@ class CreateRunRequest(_message.Message):
     labels: _containers.ScalarMap[str, str]
     record: bool
     token_chunks: bool
-    def __init__(self, input: _Optional[_Union[RunInput, _Mapping]] = ..., request_id: _Optional[str] = ..., thread_id: _Optional[str] = ..., correlation_id: _Optional[str] = ..., budget: _Optional[_Union[_caller_pb2.Budget, _Mapping]] = ..., active_run_policy: _Optional[_Union[ActiveRunPolicy, str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., record: _Optional[bool] = ..., token_chunks: _Optional[bool] = ...) -> None: ...
+    callback_events: bool
+    def __init__(self, input: _Optional[_Union[RunInput, _Mapping]] = ..., request_id: _Optional[str] = ..., thread_id: _Optional[str] = ..., correlation_id: _Optional[str] = ..., budget: _Optional[_Union[_caller_pb2.Budget, _Mapping]] = ..., active_run_policy: _Optional[_Union[ActiveRunPolicy, str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., record: _Optional[bool] = ..., token_chunks: _Optional[bool] = ..., callback_events: _Optional[bool] = ...) -> None: ...
 
 class CreateRunResponse(_message.Message):
     __slots__ = ("run",)
@@ -494,14 +510,16 @@ class ExecuteRunResponse(_message.Message):
     def __init__(self, event: _Optional[_Union[RunEvent, _Mapping]] = ...) -> None: ...
 
 class WatchRunRequest(_message.Message):
-    __slots__ = ("run_id", "after_sequence", "token_chunks")
+    __slots__ = ("run_id", "after_sequence", "token_chunks", "callback_events")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     AFTER_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     TOKEN_CHUNKS_FIELD_NUMBER: _ClassVar[int]
+    CALLBACK_EVENTS_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     after_sequence: int
     token_chunks: bool
-    def __init__(self, run_id: _Optional[str] = ..., after_sequence: _Optional[int] = ..., token_chunks: _Optional[bool] = ...) -> None: ...
+    callback_events: bool
+    def __init__(self, run_id: _Optional[str] = ..., after_sequence: _Optional[int] = ..., token_chunks: _Optional[bool] = ..., callback_events: _Optional[bool] = ...) -> None: ...
 
 class WatchRunResponse(_message.Message):
     __slots__ = ("event",)
@@ -577,7 +595,7 @@ class CancelRunResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ...) -> None: ...
 
 class ResumeRunRequest(_message.Message):
-    __slots__ = ("run_id", "input_request_id", "answer", "answers", "token_chunks")
+    __slots__ = ("run_id", "input_request_id", "answer", "answers", "token_chunks", "callback_events")
     class AnswersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -590,12 +608,14 @@ class ResumeRunRequest(_message.Message):
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     ANSWERS_FIELD_NUMBER: _ClassVar[int]
     TOKEN_CHUNKS_FIELD_NUMBER: _ClassVar[int]
+    CALLBACK_EVENTS_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     input_request_id: str
     answer: str
     answers: _containers.MessageMap[str, _struct_pb2.Value]
     token_chunks: bool
-    def __init__(self, run_id: _Optional[str] = ..., input_request_id: _Optional[str] = ..., answer: _Optional[str] = ..., answers: _Optional[_Mapping[str, _struct_pb2.Value]] = ..., token_chunks: _Optional[bool] = ...) -> None: ...
+    callback_events: bool
+    def __init__(self, run_id: _Optional[str] = ..., input_request_id: _Optional[str] = ..., answer: _Optional[str] = ..., answers: _Optional[_Mapping[str, _struct_pb2.Value]] = ..., token_chunks: _Optional[bool] = ..., callback_events: _Optional[bool] = ...) -> None: ...
 
 class ResumeRunResponse(_message.Message):
     __slots__ = ("run",)

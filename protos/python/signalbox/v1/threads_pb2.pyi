@@ -200,7 +200,7 @@ class ListRunStatesResponse(_message.Message):
     def __init__(self, states: _Optional[_Iterable[_Union[ThreadState, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., last_sequence: _Optional[int] = ...) -> None: ...
 
 class ForkRunRequest(_message.Message):
-    __slots__ = ("run_id", "step", "update", "as_node", "request_id", "in_thread", "input", "only_state", "token_chunks")
+    __slots__ = ("run_id", "step", "update", "as_node", "request_id", "in_thread", "input", "only_state", "token_chunks", "callback_events")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     UPDATE_FIELD_NUMBER: _ClassVar[int]
@@ -210,6 +210,7 @@ class ForkRunRequest(_message.Message):
     INPUT_FIELD_NUMBER: _ClassVar[int]
     ONLY_STATE_FIELD_NUMBER: _ClassVar[int]
     TOKEN_CHUNKS_FIELD_NUMBER: _ClassVar[int]
+    CALLBACK_EVENTS_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     step: int
     update: _struct_pb2.Struct
@@ -219,7 +220,8 @@ class ForkRunRequest(_message.Message):
     input: _struct_pb2.Struct
     only_state: bool
     token_chunks: bool
-    def __init__(self, run_id: _Optional[str] = ..., step: _Optional[int] = ..., update: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., as_node: _Optional[str] = ..., request_id: _Optional[str] = ..., in_thread: _Optional[bool] = ..., input: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., only_state: _Optional[bool] = ..., token_chunks: _Optional[bool] = ...) -> None: ...
+    callback_events: bool
+    def __init__(self, run_id: _Optional[str] = ..., step: _Optional[int] = ..., update: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., as_node: _Optional[str] = ..., request_id: _Optional[str] = ..., in_thread: _Optional[bool] = ..., input: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., only_state: _Optional[bool] = ..., token_chunks: _Optional[bool] = ..., callback_events: _Optional[bool] = ...) -> None: ...
 
 class ForkRunResponse(_message.Message):
     __slots__ = ("run",)
