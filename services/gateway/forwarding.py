@@ -29,13 +29,17 @@ EventResponse = runs_pb2.ExecuteRunResponse | runs_pb2.WatchRunResponse
 class Position:
     """How far a caller's stream has come: the run, the last event delivered, and what that event was.
 
-    With `chunks` the caller asks for what models say, too: such events have no number, and come as they do.
+    With `chunks` the caller asks for what models say, too: such events have no number, and come as they do. With
+    `callback_events`, for what callbacks tell as well.
     """
 
-    def __init__(self, run_id: str = "", sequence: int = 0, *, chunks: bool = False) -> None:
+    def __init__(
+        self, run_id: str = "", sequence: int = 0, *, chunks: bool = False, callback_events: bool = False
+    ) -> None:
         self.run_id = run_id
         self.sequence = sequence
         self.chunks = chunks
+        self.callback_events = callback_events
         self._last: runs_pb2.RunEvent | None = None
 
     def is_new(self, event: runs_pb2.RunEvent) -> bool:
@@ -99,11 +103,17 @@ class RunForwarder:
     def execute(self, request: runs_pb2.ExecuteRunRequest, caller: Caller) -> AsyncGenerator[EventResponse, None]:
         """Creates a run and yields responses with its events, each once, until one closes the stream."""
         request.create.request_id = request.create.request_id or str(uuid4())
-        return self._follow(Position(chunks=request.token_chunks), caller, execute=request)
+        position = Position(chunks=request.token_chunks, callback_events=request.create.callback_events)
+        return self._follow(position, caller, execute=request)
 
     def watch(self, request: runs_pb2.WatchRunRequest, caller: Caller) -> AsyncGenerator[EventResponse, None]:
         """Yields responses with the events of a run after a sequence number, each once, until one closes the stream."""
-        position = Position(request.run_id, request.after_sequence, chunks=request.token_chunks)
+        position = Position(
+            request.run_id,
+            request.after_sequence,
+            chunks=request.token_chunks,
+            callback_events=request.callback_events,
+        )
         return self._follow(position, caller)
 
     async def _follow(
@@ -143,7 +153,10 @@ class RunForwarder:
         if execute is not None and not position.run_id:
             return self._runtime.ExecuteRun(execute, metadata=metadata)
         watch = runs_pb2.WatchRunRequest(
-            run_id=position.run_id, after_sequence=position.sequence, token_chunks=position.chunks
+            run_id=position.run_id,
+            after_sequence=position.sequence,
+            token_chunks=position.chunks,
+            callback_events=position.callback_events,
         )
         return self._runtime.WatchRun(watch, metadata=metadata)
 

@@ -104,11 +104,11 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
     ) -> AsyncIterator[runs_pb2.ExecuteRunResponse]:
         """Creates a run and streams its events from the first."""
         caller = self._callers.caller(context)
-        chunks = request.token_chunks
+        chunks, callbacks = request.token_chunks, request.create.callback_events
         run, is_new = await self._engine.create(
             replace(await self._new_run(request.create, caller), chunks_asked=chunks)
         )
-        async for event in self._events(run, caller, after=0, fresh=is_new, chunks=chunks):
+        async for event in self._events(run, caller, after=0, fresh=is_new, chunks=chunks, callback_events=callbacks):
             yield runs_pb2.ExecuteRunResponse(event=event)
 
     async def WatchRun(
@@ -119,7 +119,10 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
         caller = acting.caller
         run = await self._store.get(request.run_id, caller)
         acting.check(run.caller.subject, run.labels)
-        async for event in self._events(run, caller, after=request.after_sequence, chunks=request.token_chunks):
+        chunks, callbacks = request.token_chunks, request.callback_events
+        async for event in self._events(
+            run, caller, after=request.after_sequence, chunks=chunks, callback_events=callbacks
+        ):
             yield runs_pb2.WatchRunResponse(event=event)
 
     async def GetRun(self, request: runs_pb2.GetRunRequest, context: Context) -> runs_pb2.GetRunResponse:
@@ -176,7 +179,9 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
         await self._store.get(request.run_id, caller)
         given = Answer(request.run_id, request.input_request_id, request.answer, answers=answers_of(request))
         try:
-            await self._engine.answer(caller, given, chunks=request.token_chunks)
+            await self._engine.answer(
+                caller, given, chunks=request.token_chunks, callback_events=request.callback_events
+            )
         except QuestionNotFound as error:
             # The run is the caller's to see; so it is only this question that it does not ask.
             raise StaleAnswer("the run does not ask this question", metadata={"run_id": request.run_id}) from error
@@ -242,7 +247,14 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
         return runs_pb2.ListRecordedAnswersResponse(answers=answers, next_page_token=token)
 
     async def _events(
-        self, run: RunRecord, caller: Caller, *, after: int, fresh: bool = False, chunks: bool = False
+        self,
+        run: RunRecord,
+        caller: Caller,
+        *,
+        after: int,
+        fresh: bool = False,
+        chunks: bool = False,
+        callback_events: bool = False,
     ) -> AsyncIterator[runs_pb2.RunEvent]:
         if fresh and run.event_count and run.state is RunState.RUNNING:
             # A run that was created claimed has had its first event; it is known, and need not be read.
@@ -256,13 +268,14 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
             after = run.event_count
         # What models say is as much as an output of who has its roles to see.
         chunks = chunks and has_rights_of(caller, run)
-        async for event in self._engine.watch(run, after, fresh=fresh, chunks=chunks):
+        calls = chunks and callback_events
+        async for event in self._engine.watch(run, after, fresh=fresh, chunks=chunks, callback_events=calls):
             if not event.is_last:
-                yield event_proto(event, None, chunks=chunks)
+                yield event_proto(event, None, chunks=chunks, callback_events=calls)
                 continue
             then = await self._engine.with_output(event.run or await self._store.get(run.run_id, caller))
             asked = event.question(then) if has_rights_of(caller, then) else None
-            yield event_proto(event, shown_to(caller, then), asked, chunks=chunks)
+            yield event_proto(event, shown_to(caller, then), asked, chunks=chunks, callback_events=calls)
 
     async def _new_run(self, request: runs_pb2.CreateRunRequest, caller: Caller) -> NewRun:
         field = request.input.WhichOneof("agent")
@@ -298,6 +311,7 @@ class RunServicer(runs_pb2_grpc.RunServiceServicer):
             recorded=request.record or self._records_all,
             waiting_for=agent.waiting_for,
             chunks_asked=request.token_chunks,
+            callback_events=request.callback_events and agent.is_hosted,
         )
 
 

@@ -154,6 +154,7 @@ class ThreadServicer(threads_pb2_grpc.ThreadServiceServicer):
             plain(request.input) if request.HasField("input") else None,
             request.only_state,
             request.token_chunks,
+            request.callback_events,
         )
         run = await self._states.fork(caller, fork)
         await self._tell_of_fork(run, chunks=request.token_chunks)

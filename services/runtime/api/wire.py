@@ -13,7 +13,7 @@ from signalbox_routing.explaining import ExplainedRule
 from services.kit.errors import InvalidRequest
 from services.kit.outcome import Outcome
 from services.kit.wire.event_kinds import DECISION, NODE_COMPLETED, RUN_ENDED, TOKEN_CHUNK, TOKENS_RESET
-from services.runtime.calls.token_chunks import CUSTOM_WRITES, DROPPED, RERUN, WITHDRAWN
+from services.runtime.calls.token_chunks import CALLBACK_EVENTS, CUSTOM_WRITES, DROPPED, RERUN, WITHDRAWN
 from services.runtime.engine.events import Event
 from services.runtime.engine.records import ForkedFrom, InputRequest, RunRecord, RunState
 from services.runtime.hosted.adapter import COMMAND, FAN_OUT
@@ -141,16 +141,28 @@ def _retryable(run: RunRecord) -> bool:
 
 
 def event_proto(
-    event: Event, run: RunRecord | None, asked: InputRequest | None = None, *, chunks: bool = False
+    event: Event,
+    run: RunRecord | None,
+    asked: InputRequest | None = None,
+    *,
+    chunks: bool = False,
+    callback_events: bool = False,
 ) -> runs_pb2.RunEvent:
-    """Returns an event; `run` is the run as it ended, `asked` what it asked; `chunks` has what its node wrote."""
+    """Returns an event; `run` is the run as it ended, `asked` what it asked; `chunks` has what its node wrote.
+
+    `callback_events` has what callbacks told.
+    """
     proto = runs_pb2.RunEvent(
         sequence=event.sequence, run_id=event.run_id, event_time=timestamp_proto(event.created_at)
     )
     payload = event.payload or {}
     if chunks:
         proto.custom_writes.extend(map(_custom_writes, payload.get(CUSTOM_WRITES, ())))
-    if event.kind == CUSTOM_WRITES:
+    if callback_events:
+        proto.callback_events.extend(map(_callback_events, payload.get(CALLBACK_EVENTS, ())))
+    if event.kind == CALLBACK_EVENTS:
+        proto.callback_events.append(_callback_events(payload))
+    elif event.kind == CUSTOM_WRITES:
         proto.custom_writes.append(_custom_writes(payload))
     elif event.kind == RUN_ENDED:
         proto.run_ended.CopyFrom(runs_pb2.RunEnded(run=run_proto(run) if run else None))
@@ -183,13 +195,19 @@ def event_proto(
 
 
 def _custom_writes(part: Mapping[str, Any]) -> runs_pb2.CustomWrites:
-    writes = [
-        runs_pb2.CustomWrite(json=each)
-        if isinstance(each, str)
-        else runs_pb2.CustomWrite(left_out=_LEFT_OUT[each[LEFT_OUT]])
-        for each in part["writes"]
-    ]
+    writes = map(_written, part["writes"])
     return runs_pb2.CustomWrites(node=part["node"], attempt=part["attempt"], offset=part["offset"], writes=writes)
+
+
+def _callback_events(part: Mapping[str, Any]) -> runs_pb2.CallbackEvents:
+    data = map(_written, part["data"])
+    return runs_pb2.CallbackEvents(claim=part["claim"], offset=part["offset"], about=part["about"], data=data)
+
+
+def _written(write: str | Mapping[str, str]) -> runs_pb2.CustomWrite:
+    if isinstance(write, str):
+        return runs_pb2.CustomWrite(json=write)
+    return runs_pb2.CustomWrite(left_out=_LEFT_OUT[write[LEFT_OUT]])
 
 
 def right_of(right: str | None) -> runs_pb2.AnswerRight:

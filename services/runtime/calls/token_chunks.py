@@ -17,6 +17,8 @@ from services.runtime.routing.storable import presentable
 
 # As an event of its own, and in the payload of the event of a node's end.
 CUSTOM_WRITES: Final = "custom_writes"
+# As an event of its own, and in the payload of the next event that is kept.
+CALLBACK_EVENTS: Final = "callback_events"
 RERUN, WITHDRAWN, DROPPED = "rerun", "withdrawn", "dropped"
 LONGEST_CHUNK = 2000
 LONGEST_ID = 200
@@ -43,6 +45,10 @@ class TokenChunks:
     def write(self, part: dict[str, Any]) -> None:
         """Tells what a node wrote to LangGraph's stream writer."""
         self._send(CUSTOM_WRITES, part)
+
+    def call(self, part: dict[str, Any]) -> None:
+        """Tells what a callback of LangChain has told."""
+        self._send(CALLBACK_EVENTS, part)
 
     def reset(self, node: str, cause: str) -> None:
         """Says that what a node has said so far no longer stands."""

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from services.kit.wire.event_kinds import DECISION, NODE_COMPLETED
-from services.runtime.calls.token_chunks import CUSTOM_WRITES
+from services.runtime.calls.token_chunks import CALLBACK_EVENTS, CUSTOM_WRITES
 from services.runtime.routing.recorder import StepRecord
 
 
@@ -64,5 +64,7 @@ def step_rows(steps: list[StepRecord]) -> StepRows:
             event["payload"] = {"node": step["node"], "elapsed_ms": step["elapsed_ms"], "calls": step["calls"]}
         if written := step.get("written"):
             event["payload"] = {**(event["payload"] or {}), CUSTOM_WRITES: written}
+        if called := step.get("called"):
+            event["payload"] = {**(event["payload"] or {}), CALLBACK_EVENTS: called}
         events.append(event)
     return StepRows(decisions, events)

@@ -150,9 +150,13 @@ class Engine:
         """Whether a run is executed here, waiting for a model or a tool included."""
         return bool(self._executions)
 
-    def watch(self, run: RunRecord, after: int, *, fresh: bool = False, chunks: bool = False) -> AsyncIterator[Event]:
+    def watch(
+        self, run: RunRecord, after: int, *, fresh: bool = False, chunks: bool = False, callback_events: bool = False
+    ) -> AsyncIterator[Event]:
         """Yields a run's events after a sequence number, with what its models say if asked. Raises Draining."""
-        return self._shared.events.watch(run, after, fresh=fresh and after == run.event_count, chunks=chunks)
+        return self._shared.events.watch(
+            run, after, fresh=fresh and after == run.event_count, chunks=chunks, callback_events=callback_events
+        )
 
     async def cancel(self, run_id: str, caller: Caller) -> RunRecord:
         """Asks a run to stop at its next step boundary. Raises RunNotFound, RunEnded."""
@@ -166,14 +170,20 @@ class Engine:
         """Returns a run with what it brought, also where it was cancelled or failed before it said so."""
         return await self._broken_off.with_output(run)
 
-    async def answer(self, caller: Caller, given: Answer, *, chunks: bool = False) -> None:
+    async def answer(
+        self, caller: Caller, given: Answer, *, chunks: bool = False, callback_events: bool = False
+    ) -> None:
         """Answers a paused run's question; `chunks`: of a run that is watched with its chunks at once.
+
+        `callback_events`: what callbacks tell from here on is kept.
 
         Raises what `Questions.answer` does.
         """
         if chunks:
             await self._shared.store.ask_chunks(given.run_id)
             self._shared.events.asked_presently(given.run_id)
+        if callback_events:
+            await self._shared.store.ask_callback_events(given.run_id)
         agent = await self._shared.questions.answer(caller, given)
         await self.tell_of_work(agent)
 

@@ -16,7 +16,7 @@ from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
 from services.kit.wire.event_kinds import RUN_ENDED, STATE_CHANGED, TOKEN_CHUNK, TOKENS_RESET
-from services.runtime.calls.token_chunks import CUSTOM_WRITES, DROPPED, LONGEST_CHUNK, RERUN
+from services.runtime.calls.token_chunks import CALLBACK_EVENTS, CUSTOM_WRITES, DROPPED, LONGEST_CHUNK, RERUN
 from services.runtime.engine.claim import StepWritten, step_rows
 from services.runtime.engine.queries import query
 from services.runtime.engine.records import InputRequest, RunRecord, RunState
@@ -31,8 +31,12 @@ CHUNK_WEIGHT = 100
 PRESENTLY_S = 10.0
 # Characters of messages under way that are kept of a run, weighed alike.
 MOST_UNDER_WAY = 32_000
-# Of what comes in parts, by the kind of its events: what it is known by, and what each part has of it.
-_PARTS: Mapping[str, tuple[str, str]] = {TOKEN_CHUNK: ("message_id", "text"), CUSTOM_WRITES: ("attempt", "writes")}
+# Of what comes in parts, by the kind of its events: what it is known by, what a part is of, and what each has of it.
+_PARTS: Mapping[str, tuple[str, str, str]] = {
+    TOKEN_CHUNK: ("message_id", "node", "text"),
+    CUSTOM_WRITES: ("attempt", "node", "writes"),
+    CALLBACK_EVENTS: ("claim", "about", "data"),
+}
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ class Event:
 
     @classmethod
     def unnumbered(cls, run_id: str, kind: str, payload: dict[str, Any]) -> Event:
-        """Returns a chunk of what a model says or a node writes, or what became of such."""
+        """Returns a chunk of what a model says, a node writes or callbacks tell, or what became of such."""
         return cls(run_id, 0, kind, payload, None, datetime.now(UTC))
 
     def with_next(self, following: Event) -> Event | None:
@@ -80,19 +84,19 @@ class Event:
 
     @property
     def is_chunk(self) -> bool:
-        """True for a part of what a model says, or of what a node writes."""
+        """True for a part of what a model says, of what a node writes, or of what callbacks tell."""
         return self.kind in _PARTS
 
     @property
     def whole(self) -> tuple[str, str]:
-        """Of what a chunk is a part: its id, and its node."""
-        payload = self.payload or {}
-        return payload[_PARTS[self.kind][0]], payload["node"]
+        """Of what a chunk is a part: its id, and its node, or what its events have in common."""
+        payload, (name, of, _) = self.payload or {}, _PARTS[self.kind]
+        return payload[name], payload[of]
 
     @property
     def content(self) -> Any:
-        """The text of a chunk, or its writes."""
-        return (self.payload or {})[_PARTS[self.kind][1]]
+        """The text of a chunk, or its writes or events."""
+        return (self.payload or {})[_PARTS[self.kind][2]]
 
     @property
     def start(self) -> int:
@@ -122,7 +126,7 @@ class Event:
         return parts if half else []
 
     def _with(self, start: int, content: Any) -> Event:
-        return replace(self, payload={**(self.payload or {}), "offset": start, _PARTS[self.kind][1]: content})
+        return replace(self, payload={**(self.payload or {}), "offset": start, _PARTS[self.kind][2]: content})
 
     def question(self, run: RunRecord) -> InputRequest | None:
         """Returns the question that this event asked; a run may have asked others since, or have ended."""
@@ -155,7 +159,7 @@ def events_of_step(run_id: str, agent: str, step: StepWritten) -> list[Event]:
 class MessagesUnderWay:
     """What models of a claimed run are saying and its nodes write, from the beginning until the steps of the nodes end.
 
-    What nodes write is bounded where it comes from.
+    What nodes write, and callbacks tell, is bounded where it comes from.
     """
 
     def __init__(self, epoch: int) -> None:
@@ -187,10 +191,18 @@ class MessagesUnderWay:
             del self._messages[message_id]
             self._weight = sum(map(_kept_weight, self.chunks()))
 
+    def kept(self, claim: str, count: int) -> None:
+        """Forgets so many of the events that callbacks have told in a claim: they are in an event that is kept."""
+        left = (event.behind(count) for event in self._messages.get(claim, ()))
+        if claim in self._messages:
+            self._messages[claim] = [event for event in left if event]
+
     def forget(self, node: str) -> None:
         """Forgets what a node, with the graph inside it, has said; without a node, what any has."""
-        for message_id, [first, *_] in list(self._messages.items()):
-            _, of = first.whole
+        for message_id, said in list(self._messages.items()):
+            if not said or said[0].kind == CALLBACK_EVENTS:
+                continue
+            _, of = said[0].whole
             if not node or of == node or of.startswith(f"{node}/"):
                 del self._messages[message_id]
         self._weight = sum(map(_kept_weight, self.chunks()))
@@ -199,9 +211,10 @@ class MessagesUnderWay:
 class Watcher:
     """One who watches a run: the last event it has seen, and those that were handed to it since."""
 
-    def __init__(self, seen: int, *, waits: bool = True, chunks: bool = False) -> None:
+    def __init__(self, seen: int, *, waits: bool = True, chunks: bool = False, callback_events: bool = False) -> None:
         self.seen = seen
         self.chunks = chunks
+        self._hears_callbacks = callback_events
         self._waiting = 0
         self._drops = False
         # Of each message under way, how many characters were handed over; of attempts at nodes, how many writes.
@@ -223,7 +236,7 @@ class Watcher:
 
     def tell(self, chunk: Event) -> None:
         """Hands a chunk over if it wants any, once; of one that is slow they become longer, and then fewer."""
-        if not self.chunks:
+        if not self.chunks or (chunk.kind == CALLBACK_EVENTS and not self._hears_callbacks):
             return
         if chunk.is_chunk:
             if self._drops and self._waiting:
@@ -378,6 +391,12 @@ class EventStream:
             for node in nodes:
                 messages.forget(node)
 
+    def called_kept(self, run_id: str, parts: Iterable[Mapping[str, Any]]) -> None:
+        """Notes that what callbacks have told is in an event that is kept, where who comes later reads it."""
+        if messages := self._under_way.get(run_id):
+            for part in parts:
+                messages.kept(part["claim"], part["offset"] + len(part["data"]))
+
     def tell_here(self, chunk: Event) -> None:
         """Hands a chunk to the watchers on this replica."""
         for watcher in self._watchers.get(chunk.run_id, ()):
@@ -446,9 +465,11 @@ class EventStream:
             watcher.look()
 
     async def watch(
-        self, run: RunRecord, after: int, *, fresh: bool = False, chunks: bool = False
+        self, run: RunRecord, after: int, *, fresh: bool = False, chunks: bool = False, callback_events: bool = False
     ) -> AsyncIterator[Event]:
         """Yields the events after a sequence number until the run ends or asks a question; with `chunks`, those too.
+
+        With `callback_events` what callbacks tell is among the chunks.
 
         `run` is as it was read for this watch. `fresh` says that it has just been created here, and nothing in the
         database can have been missed. Raises Draining, and RunNotFound when the run has been deleted meanwhile.
@@ -458,7 +479,8 @@ class EventStream:
         after = min(after, run.event_count)
         if after == run.event_count and (run.state.ended or run.state is RunState.AWAITING_INPUT):
             return
-        with self._watching(run_id, Watcher(after, waits=not self._closed, chunks=chunks)) as watcher:
+        new = Watcher(after, waits=not self._closed, chunks=chunks, callback_events=callback_events)
+        with self._watching(run_id, new) as watcher:
             async for event in self._followed(run, watcher, fresh=fresh):
                 yield event
                 if chunks and event.is_claim:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 import traceback
 from collections.abc import Mapping, Sequence
@@ -47,7 +48,7 @@ from services.runtime.agents.policies import UnknownLimitTypeError
 from services.runtime.agents.screening import may_be_asked_again
 from services.runtime.calls.prices import Prices
 from services.runtime.calls.recording import AnswerRecording, answer_of_person, answer_of_thread, recording_into
-from services.runtime.calls.token_chunks import CUSTOM_WRITES, TokenChunks, speaking_to
+from services.runtime.calls.token_chunks import CALLBACK_EVENTS, CUSTOM_WRITES, TokenChunks, speaking_to
 from services.runtime.engine.carrier import Carrier
 from services.runtime.engine.claim import Claim, StepWritten
 from services.runtime.engine.effect_journal import EffectJournal
@@ -278,8 +279,11 @@ class Execution:
                 max_step_bytes=agent.max_step_bytes,
                 store=store,
                 mark=mark_of if self.session else None,
+                take_called=self.session.take_called if self.session else None,
             )
             if self.session is not None:
+                if run.callback_events:
+                    self.session.tell_callbacks()
                 self.session.journal = EffectJournal(
                     shared.pool, shared.serde, self.claim, max_step_bytes=agent.max_step_bytes
                 )
@@ -336,13 +340,9 @@ class Execution:
                 # Who answers it begins to count anew, as with LangGraph.
                 stop = stop_of(begun.metadata) if begun and not isinstance(given, Command) else None
                 config = self._counting_on(config, step + 1, stop)
-                return await graph.ainvoke(
-                    given,
-                    config,
-                    context=own_context,
-                    durability="sync",
-                    control=self.control,
-                )
+                callbacks = self.session.callback_events if self.session else None
+                invoke = functools.partial(callbacks.invoke, graph) if callbacks else graph.ainvoke
+                return await invoke(given, config, context=own_context, durability="sync", control=self.control)
         finally:
             tokens.end()
 
@@ -459,7 +459,8 @@ class Execution:
         trace.get_current_span().set_attribute(ATTRIBUTE_PREFIX + OUTCOME, ending.outcome)
         try:
             with_step = await self._end_with_step(ending)
-            ended = noted(with_step) if with_step else await self.shared.store.end(self.run, ending)
+            called = self._called()
+            ended = noted(with_step) if with_step else await self.shared.store.end(self.run, ending, called)
         except ClaimLost:
             CLAIMS_LOST.inc()
             log.warning("claim lost at the end; another replica goes on", epoch=self.run.epoch)
@@ -468,7 +469,12 @@ class Execution:
             log.warning("database away at the end; giving the run back", error=str(error))
             await self._give_back("database_away")
             return
-        self._publish(ended, RUN_ENDED, None)
+        self._publish(ended, RUN_ENDED, None if with_step else called)
+
+    def _called(self) -> dict[str, Any]:
+        """Returns what the next event of the run says of what callbacks have told."""
+        called = self.session.take_called() if self.session else []
+        return {CALLBACK_EVENTS: called} if called else {}
 
     async def _end_with_step(self, ending: Ending) -> RunRecord | None:
         """Ends the run together with its last step, where that is not written yet. Raises ClaimLost."""
@@ -507,6 +513,7 @@ class Execution:
         unrecorded = self.session.unrecorded if self.session else None
         await self._keep_ended_tasks()
         written = {CUSTOM_WRITES: self.session.written} if self.session and self.session.written else {}
+        written |= self._called()
         paused = await self.shared.store.await_input(self.run, asked, unrecorded, written)
         if paused.state.ended:
             self._publish(paused, RUN_ENDED, None)
@@ -578,6 +585,7 @@ class Execution:
         self.shared.shadow.count(self.run.agent, (decision for decision in decisions if decision))
         events = self.shared.events
         events.nodes_ended(self.run.run_id, (record["node"] for record in step.steps))
+        events.called_kept(self.run.run_id, (part for record in step.steps for part in record.get("called", ())))
         if events.has_watchers(self.run.run_id):
             events.publish(events_of_step(self.run.run_id, self.run.agent, step))
 

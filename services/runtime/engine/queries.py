@@ -50,6 +50,7 @@ RUN_COLUMNS = (
     "forked_from",
     "rolled_back_by",
     "recorded",
+    "callback_events",
     "created_at",
     "started_at",
     "ended_at",

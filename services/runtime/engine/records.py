@@ -132,6 +132,8 @@ class NewRun:
     waiting_for: str = ""
     # Whoever creates it is about to watch it with its chunks.
     chunks_asked: bool = False
+    # What LangChain's callbacks tell is kept.
+    callback_events: bool = False
 
 
 @dataclass(frozen=True)
@@ -217,6 +219,8 @@ class RunRecord:
     forked_from: ForkedFrom | None = None
     # The run that took its steps out of the thread's state.
     rolled_back_by: str | None = None
+    # Whether what LangChain's callbacks tell is kept.
+    callback_events: bool = False
     # Whether anybody at another replica asked for its chunks when it was claimed.
     chunks_asked: bool = False
 
@@ -245,6 +249,7 @@ class RunRecord:
             ),
             forked_from=ForkedFrom.of(row["forked_from"]) if row["forked_from"] else None,
             rolled_back_by=str(row["rolled_back_by"]) if row["rolled_back_by"] else None,
+            callback_events=row["callback_events"],
             chunks_asked=row.get("chunks_asked", False),
             **{name: row[name] for name in (*same, *also, *kept, *times)},
         )

@@ -61,6 +61,7 @@ class NewFork:
     input: Mapping[str, Any] | None = None
     only_state: bool = False
     chunks_asked: bool = False
+    callback_events: bool = False
 
     def fits(self, made: RunRecord, of: RunRecord) -> bool:
         """Whether this is what a run has been made of, and how."""
@@ -146,7 +147,7 @@ class RunStates:
         # What is given, or is changed, takes the place of what the step waits for.
         waits = not awaits_input and not forked_from.changes
         version = version_to_go_on(self._agents, run, source, waits=waits)
-        new = replace(new, graph_version=version, chunks_asked=fork.chunks_asked)
+        new = replace(new, graph_version=version, chunks_asked=fork.chunks_asked, callback_events=fork.callback_events)
         if fork.input is not None:
             new = self._with_input(new, fork.input)
         async with self._pool.connection() as connection, connection.transaction():

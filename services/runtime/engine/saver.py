@@ -95,11 +95,13 @@ class RunSaver(AsyncPostgresSaver):
         max_step_bytes: int | None = None,
         store: StoreScope | None = None,
         mark: Callable[[Any], Any] | None = None,
+        take_called: Callable[[], list[dict[str, Any]]] | None = None,
     ) -> None:
         """`spent` is what a claimed run has spent, where its state does not say so: steps are added to it.
 
         More than `max_step_bytes` of a checkpoint, or of a task's writes, raises StateTooLargeError. `store` is where
         what its nodes keep is written to. By `mark` items of lists and maps are told apart that nodes change in place.
+        `take_called` returns what callbacks have told and no event has.
         """
         super().__init__(pool, serde=serde)
         self._steps_channel = steps_channel
@@ -107,6 +109,7 @@ class RunSaver(AsyncPostgresSaver):
         self._max_step_bytes = max_step_bytes
         self._store = store
         self._mark = mark
+        self._take_called = take_called
         self._pool = pool
         self._claim = claim
         self.recording = recording
@@ -272,6 +275,7 @@ class RunSaver(AsyncPostgresSaver):
     async def _write_step(
         self, claim: Claim, fenced: Mapping[str, Any], steps: list[StepRecord], spend: Spend | None
     ) -> bool:
+        steps = self._with_called(steps)
         parameters = {**fenced, **self._ledger_parameters(steps, spend)}
         if steps and not fenced["checkpoint_ns"] and all(step.get("concludes") for step in steps):
             self._last_step = HeldStep(claim, steps, parameters)
@@ -281,6 +285,12 @@ class RunSaver(AsyncPostgresSaver):
         if steps:
             claim.on_step(StepWritten(steps, event_base, decision_base, written_at, fenced["checkpoint_id"]))
         return bool(cancel_requested)
+
+    def _with_called(self, steps: list[StepRecord]) -> list[StepRecord]:
+        """Returns records that are about to be kept, the last of them with what callbacks have told until now."""
+        if not steps or self._take_called is None or not (called := self._take_called()):
+            return steps
+        return [*steps[:-1], StepRecord(**{**steps[-1], "called": called})]
 
     def _ledger_parameters(self, steps: list[StepRecord], spend: Spend | None) -> dict[str, Any]:
         rows = step_rows(steps)
@@ -297,6 +307,7 @@ class RunSaver(AsyncPostgresSaver):
 
     async def decide(self, claim: Claim, steps: list[StepRecord]) -> StepWritten:
         """Commits records that change nothing in the run's state, and so need no checkpoint. Raises ClaimLost."""
+        steps = self._with_called(steps)
         parameters = {
             **self._ledger_parameters(steps, None),
             "run_id": claim.run_id,
@@ -311,6 +322,7 @@ class RunSaver(AsyncPostgresSaver):
 
     async def end_unfinished(self, claim: Claim, ending: Ending, steps: list[StepRecord]) -> RunRecord:
         """Ends the run in one statement with the records of a step that is never applied. Raises ClaimLost."""
+        steps = self._with_called(steps)
         parameters = {
             **self._ledger_parameters(steps, None),
             "run_id": claim.run_id,

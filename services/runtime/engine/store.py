@@ -103,6 +103,7 @@ class RunStore:
             "labels": orjson.dumps(dict(new.labels)).decode(),
             "title": new.title,
             "recorded": new.recorded,
+            "callback_events": new.callback_events,
             "waiting_for": new.waiting_for,
             "traceparent": new.traceparent,
             "owner": self._owner if claim_id else None,
@@ -197,6 +198,11 @@ class RunStore:
         async with self._pools.calls.connection() as connection:
             await connection.execute(query("ask_chunks"), {"run_id": run_id, "asked_by": self._owner})
 
+    async def ask_callback_events(self, run_id: str) -> None:
+        """Has whoever claims a run from now on keep what callbacks tell."""
+        async with self._pools.calls.connection() as connection:
+            await connection.execute(query("ask_callback_events"), {"run_id": run_id})
+
     async def of_request(self, caller: Caller, request_id: str) -> RunRecord | None:
         """Returns the run that a request of a caller has created, if any."""
         async with self._pools.calls.connection() as connection:
@@ -257,8 +263,8 @@ class RunStore:
         }
         return await self._claimed("wait_run", parameters)
 
-    async def end(self, run: RunRecord, ending: Ending) -> RunRecord:
-        """Ends a claimed run. Raises ClaimLost."""
+    async def end(self, run: RunRecord, ending: Ending, event: Mapping[str, Any] | None = None) -> RunRecord:
+        """Ends a claimed run; `event` is what the event says. Raises ClaimLost."""
         parameters = {
             "run_id": run.run_id,
             "epoch": run.epoch,
@@ -269,6 +275,7 @@ class RunStore:
             "stop_reason": ending.stop_reason,
             "retryable": ending.retryable,
             "error": ending.error,
+            "event": orjson.dumps(event).decode() if event else None,
         }
         return await self._claimed("end_run", parameters)
 

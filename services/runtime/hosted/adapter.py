@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import uuid
-from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Hashable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -32,9 +32,11 @@ from services.kit.errors import SignalboxError
 from services.kit.telemetry.logs import get_logger
 from services.kit.telemetry.names import ATTRIBUTE_PREFIX, NODE, RUN_ID
 from services.kit.telemetry.tracing import tracer
+from services.kit.wire.tasks import stop
 from services.runtime.calls.recording import current_recording
 from services.runtime.errors import ClaimLost, DatabaseAway, NodeTimedOut
 from services.runtime.hosted.cached_steps import StepCache
+from services.runtime.hosted.callback_events import streamed
 from services.runtime.hosted.containment import contained
 from services.runtime.hosted.custom_writes import writing_to
 from services.runtime.hosted.facts import LONGEST_TEXT, Reads, choice_of_model, facts_of, forget, recorded
@@ -194,9 +196,36 @@ class _Node(Runnable[Any, Any]):
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002
         """Runs the node; a failure is recorded, and raised as it is."""
+        return await self._recorded(input, config, None, **kwargs)
+
+    async def astream(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> AsyncIterator[Any]:  # noqa: A002
+        """Runs the node, and yields what it brings as it comes; LangGraph asks for that where callbacks tell of it."""
+        chunks: asyncio.Queue[tuple[Any] | None] = asyncio.Queue()
+
+        async def run() -> None:
+            try:
+                await self._recorded(input, config, lambda chunk: chunks.put_nowait((chunk,)), **kwargs)
+            finally:
+                chunks.put_nowait(None)
+
+        running = asyncio.create_task(run())
+        try:
+            while (chunk := await chunks.get()) is not None:
+                yield chunk[0]
+            await running
+        finally:
+            await stop(running)
+
+    async def _recorded(
+        self,
+        input: Any,  # noqa: A002
+        config: RunnableConfig | None,
+        tell: Callable[[Any], None] | None,
+        **kwargs: Any,
+    ) -> Any:
         session = current_session()
         if session is None or config is None:
-            return await self.inner.ainvoke(input, config, **kwargs)
+            return await self._brought(input, config or {}, tell, **kwargs)
         config = {**config, "recursion_limit": session.max_steps}
         task_id = config[CONF][CONFIG_KEY_TASK_ID]
         visit = session.visit(task_id, self._place)
@@ -205,7 +234,7 @@ class _Node(Runnable[Any, Any]):
             with session.inside(visit), tracer().start_as_current_span(f"node {self._place}", attributes=attributes):
                 session.check_time()
                 with contained():
-                    result = await self._run(session, visit, input, config, **kwargs)
+                    result = await self._run(session, visit, input, config, tell, **kwargs)
         except ParentCommand as command:
             # A node inside has left its graph, which keeps nothing of the step.
             self._send(config, self._ended(session, task_id, visit, None), visit)
@@ -226,23 +255,44 @@ class _Node(Runnable[Any, Any]):
         return result
 
     async def _run(
-        self, session: HostedSession, visit: Visit, given: Any, config: RunnableConfig, **kwargs: Any
+        self,
+        session: HostedSession,
+        visit: Visit,
+        given: Any,
+        config: RunnableConfig,
+        tell: Callable[[Any], None] | None,
+        **kwargs: Any,
     ) -> Any:
         config = await anew_unless_begun(config)
         if self._is_graph:
-            return await self.inner.ainvoke(given, config, **kwargs)
+            return await self._brought(given, config, tell, **kwargs)
         if session.replayed is not None:
             return session.replayed(NODE_SOURCE, self._place, asked_of_node(self._adapter.serde, given))
         config = writing_to(config, functools.partial(session.write, visit), self._place)
         limit = asyncio.timeout(session.node_timeout_s)
         try:
             async with limit:
-                return await self.inner.ainvoke(given, config, **kwargs)
+                return await self._brought(given, config, tell, **kwargs)
         except TimeoutError as error:
             if limit.expired():
                 message = f"the node {self._place!r} did not end within {session.node_timeout_s:g} s"
                 raise NodeTimedOut(message) from error
             raise
+
+    async def _brought(
+        self, given: Any, config: RunnableConfig, tell: Callable[[Any], None] | None, **kwargs: Any
+    ) -> Any:
+        """Returns what the node returns; its parts are told as they come, and put together as LangGraph does it."""
+        if tell is None:
+            return await self.inner.ainvoke(given, config, **kwargs)
+        parts: list[Any] = []
+        async for part in streamed(self.inner, given, config, **kwargs):
+            tell(part)
+            try:
+                parts = [parts[0] + part] if parts else [part]
+            except TypeError:
+                parts = [part]
+        return parts[0] if parts else None
 
     def _ended(self, session: HostedSession, task_id: str, visit: Visit, decision: DecisionRecord | None) -> StepRecord:
         elapsed_s = visit.end()

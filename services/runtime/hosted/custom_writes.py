@@ -73,7 +73,7 @@ class CustomWrites:
         """Takes what an attempt writes: told if it is JSON and not too much, else that it is left out."""
         if written.is_full:
             return
-        write = _json_of(value)
+        write = json_of(value)
         with self._lock:
             size_bytes = WEIGHT + (len(write.encode()) if isinstance(write, str) else 0)
             if written.is_full:
@@ -88,10 +88,13 @@ class CustomWrites:
             self._tell(written.add(node, write))
 
 
-def _json_of(value: Any) -> str | dict[str, str]:
-    """Returns a write as JSON, in which values are told as those of the state are; or why there is none."""
+def json_of(value: Any, *, fallback: Callable[[Any], Any] | None = None) -> str | dict[str, str]:
+    """Returns a value as JSON, in which parts are told as those of the state are; or why there is none.
+
+    `fallback` returns what stands for a part that has no form in JSON; without it there is none of the whole.
+    """
     try:
-        plain = presentable_parts(to_jsonable_python(value, bytes_mode="base64"), MOST_OF_WRITE)
+        plain = presentable_parts(to_jsonable_python(value, bytes_mode="base64", fallback=fallback), MOST_OF_WRITE)
         found = orjson.dumps(plain)
     except Exception:  # noqa: BLE001 - what is written says by code of its own what it is as JSON
         return {LEFT_OUT: NOT_JSON}

@@ -22,13 +22,13 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, GenerationChunk, LLMResult
-from langgraph.constants import TAG_NOSTREAM
 from langgraph.store.base import TTLConfig
 
 from services.runtime.calls.connections import Connections
 from services.runtime.calls.token_chunks import RERUN, StreamedMessage, token_chunks
 from services.runtime.calls.tool_client import ToolDescription
 from services.runtime.errors import DependencyAway
+from services.runtime.hosted.callback_events import SILENT, CallbackEvents
 from services.runtime.hosted.custom_writes import CustomWrites, Written
 from services.runtime.hosted.store_index import StoreIndex
 from services.runtime.routing.attempt import Attempt, cost_of
@@ -46,8 +46,6 @@ CUT = "cut"
 # Answers that say nothing against the request: the same one may succeed later.
 _AWAY = frozenset((408, 429, 500, 502, 503, 504, 529))
 _NAMESPACE = "langgraph_checkpoint_ns"
-# By these tags a graph keeps what a model says to itself, here as with LangGraph's own streams.
-_SILENT = frozenset((TAG_NOSTREAM, "langsmith:nostream"))
 # A chat model streams where one of its handlers has these (`_StreamingCallbackHandler` of langchain_core).
 _STREAMING = ("tap_output_aiter", "tap_output_iter")
 
@@ -158,6 +156,8 @@ class HostedSession:
         self.replayed: Callable[[str, str, str], Any] | None = None
         self.token_chunks = token_chunks()
         self._custom_writes = CustomWrites(self.token_chunks.write if self.token_chunks else lambda _: None)
+        # Of a run that was asked for them.
+        self.callback_events: CallbackEvents | None = None
         self._row = spend
         self._spent = add_spend(spend, cost_of(self.attempts))
         self._began = time.perf_counter()
@@ -200,6 +200,15 @@ class HostedSession:
         if self.failed is not None and self.failed.get("task") == task_id:
             self.failed = self.failure = None  # LangGraph tries it again.
         return visit
+
+    def tell_callbacks(self) -> None:
+        """Has what LangChain's callbacks tell be told, and kept."""
+        if self.token_chunks is not None:
+            self.callback_events = CallbackEvents(self.token_chunks.call)
+
+    def take_called(self) -> list[dict[str, Any]]:
+        """Returns what callbacks have told and no event has, once."""
+        return self.callback_events.take() if self.callback_events else []
 
     def visit_of(self, task_id: str) -> Visit | None:
         """Returns a task that has begun."""
@@ -519,13 +528,14 @@ class CallbackHandler(BaseCallbackHandler):
         named = (parameters.get("model"), parameters.get("model_name"), metadata.get("ls_model_name"))
         name = next(filter(None, named), None) or (serialized or {}).get("name") or kwargs.get("name") or "model"
         begun = self._begin(MODEL, str(name), run_id, kwargs)
-        begun.silent = any(tag in _SILENT for tag in kwargs.get("tags") or ())
+        begun.silent = any(tag in SILENT for tag in kwargs.get("tags") or ())
         if self._ask_to_stream():
             begun.asked = asked
 
     def _ask_to_stream(self) -> bool:
         """Has the models that are asked from now on stream if anybody wants to hear them, and else not."""
-        wanted = self._session.token_chunks is not None and self._session.token_chunks.wanted
+        is_heard = self._session.token_chunks is not None and self._session.token_chunks.wanted
+        wanted = is_heard or self._session.callback_events is not None
         for method in _STREAMING:
             if wanted:
                 setattr(self, method, _as_it_comes)

@@ -141,7 +141,7 @@ class StepRecord(TypedDict):
     """A node that ran: how long, what it called, and the decision it led to. Travels in the channel `steps`.
 
     One that `concludes` leads nowhere. `task` is LangGraph's id of it, of a hosted graph; `stored`, what it keeps;
-    `written`, what it wrote to its stream writer, in parts of events.
+    `written`, what it wrote to its stream writer, in parts of events; `called`, what callbacks told until it was kept.
     """
 
     node: str
@@ -153,6 +153,7 @@ class StepRecord(TypedDict):
     task: NotRequired[str]
     stored: NotRequired[list[ItemWrite]]
     written: NotRequired[list[dict[str, Any]]]
+    called: NotRequired[list[dict[str, Any]]]
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ WITH {pins.sql}, refused AS MATERIALIZED (
         %(most_tokens)s, %(most_waiting)s)
 ), created AS (
     INSERT INTO platform.runs (run_id, agent, graph_version, subject, roles, claims, thread_id, request_id, correlation_id,
-        input, budget, labels, title, recorded, traceparent, state, owner, epoch, claim_id, lease_expires_at, created_at, started_at, event_count, policy_id,
+        input, budget, labels, title, recorded, callback_events, traceparent, state, owner, epoch, claim_id, lease_expires_at, created_at, started_at, event_count, policy_id,
         waiting_for, not_before)
     SELECT %(run_id)s, %(agent)s, %(graph_version)s, %(subject)s, %(roles)s, %(claims)s::jsonb, %(thread_id)s, %(request_id)s,
-        %(correlation_id)s, %(input)s, %(budget)s::jsonb, %(labels)s::jsonb, %(title)s, %(recorded)s, %(traceparent)s,
+        %(correlation_id)s, %(input)s, %(budget)s::jsonb, %(labels)s::jsonb, %(title)s, %(recorded)s, %(callback_events)s, %(traceparent)s,
         CASE WHEN o.owner IS NULL THEN 'PENDING' ELSE 'RUNNING' END, o.owner,
         CASE WHEN o.owner IS NULL THEN 0 ELSE 1 END,
         CASE WHEN o.owner IS NULL THEN NULL ELSE %(claim_id)s::uuid END,

@@ -6,6 +6,7 @@ WITH ended AS (
     WHERE {claim_holds.sql}
     RETURNING {runs.*}
 ), happened AS (
-    INSERT INTO platform.run_events (run_id, sequence, kind) SELECT run_id, event_count, 'run_ended' FROM ended
+    INSERT INTO platform.run_events (run_id, sequence, kind, payload)
+    SELECT run_id, event_count, 'run_ended', %(event)s::jsonb FROM ended
 )
 SELECT {ended.*} FROM ended
