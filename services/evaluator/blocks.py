@@ -38,6 +38,9 @@ def blocks_of(file: SourceFile) -> list[Block]:
             continue
         around.append(last_line)
         within = numbers[bisect_left(numbers, first_line) : bisect_right(numbers, last_line)]
-        uses = frozenset[str]().union(*(file.lines[number].names for number in within))
+        # That it has a name is no use of what is called so elsewhere.
+        uses = frozenset[str]().union(
+            *(file.lines[number].names - ({name} if number == first_line else frozenset()) for number in within)
+        )
         found.append(Block(file.path, name, first_line, last_line, uses))
     return found

@@ -11,8 +11,7 @@ from services.evaluator.code_lines import UNSURE_KIND
 from services.evaluator.connections import Connections
 from services.evaluator.draft import Draft, Finding, Verdict
 from services.evaluator.metrics import CHECK_DURATION, PROBLEMS
-
-WHOLE_DRAFT = -1
+from services.evaluator.words import WHOLE_DRAFT, check_words
 
 
 def check_draft(draft: Draft, finding: Finding, bank: CodeBank) -> list[Problem]:
@@ -44,6 +43,12 @@ def check_draft(draft: Draft, finding: Finding, bank: CodeBank) -> list[Problem]
         problems.append(Problem(WHOLE_DRAFT, Reason.FLAGGED_NOT_CITED, message))
     if draft.verdict is Verdict.FALSE_POSITIVE and cited:
         problems += _check_supply(finding, bank, beside)
+    if settled:
+        # Where a claim fails by its code, its words wait.
+        failed = {problem.index for problem in problems}
+        problems += [
+            problem for problem in check_words(draft, finding, bank, connections) if problem.index not in failed
+        ]
     for found in problems:
         PROBLEMS.labels(found.reason).inc()
     CHECK_DURATION.observe(time.perf_counter() - start)
@@ -70,7 +75,15 @@ def _check_supply(finding: Finding, bank: CodeBank, beside: Set[tuple[str, int]]
     file = bank.file(finding.location.file)
     if file is None:
         return []
-    flow = _Flow(file, finding.flagged_lines(file.path))
+    flagged = finding.flagged_lines(file.path)
+    if any(file.lines[number].is_cut for number in flagged if number in file.lines):
+        message = f"{_shown(finding)} goes on behind what a tool shows of it: nobody read that it is harmless."
+        return [Problem(WHOLE_DRAFT, Reason.UNREAD, message)]
+    flow = _Flow(file, flagged)
+    first, _ = file.definition_around(min(flagged))
+    if (first or not flow.supplying) and (missing := file.missing(max(first, 1), min(flagged))):
+        message = f"What goes before {_shown(finding)} from line {missing[0]} on was not read: fetch it, for its value."
+        return [Problem(WHOLE_DRAFT, Reason.NOT_IN_CODE_BANK, message)]
     if not flow.supplying or any(path != file.path or flow.is_borne_on_by(number) for path, number in beside):
         return []
     message = (

@@ -42,6 +42,8 @@ class Reason(StrEnum):
     FLAGGED_NOT_CITED = "flagged_not_cited"
     UNREAD = "unread"
     SUPPLY_NOT_CITED = "supply_not_cited"
+    NOT_READ = "not_read"
+    CONTRADICTED = "contradicted"
 
 
 @dataclass(frozen=True)

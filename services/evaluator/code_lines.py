@@ -12,6 +12,7 @@ from functools import cached_property
 from signalbox.v1 import code_reading_pb2
 
 CODE_KIND, STRING_KIND, UNSURE_KIND, INERT_KIND = "c", "s", "u", " "
+_CUT = "\N{HORIZONTAL ELLIPSIS}"
 _LETTERS = {
     code_reading_pb2.LINE_PART_KIND_CODE: CODE_KIND,
     code_reading_pb2.LINE_PART_KIND_STRING: STRING_KIND,
@@ -25,7 +26,8 @@ class CodeLine:
     """One line.
 
     kinds: of each character, code, string, neither, or what nobody is sure of. names: what the code calls things; sets:
-    those that it gives a value. unread: why nobody knows what of it is code; empty when that is known.
+    those that it gives a value. is_cut: whether it goes on behind what is shown. unread: why nobody knows what of it is
+    code; empty when that is known.
     """
 
     text: str
@@ -33,6 +35,7 @@ class CodeLine:
     names: frozenset[str] = frozenset()
     sets: frozenset[str] = frozenset()
     never_runs: bool = False
+    is_cut: bool = False
     unread: str = ""
 
     @classmethod
@@ -43,7 +46,9 @@ class CodeLine:
             # What is beside it is of the same statement.
             kinds = kinds.replace(CODE_KIND, UNSURE_KIND).replace(STRING_KIND, UNSURE_KIND)
         names, sets = frozenset(reading.names), frozenset(reading.sets)
-        return cls(text, kinds[: len(text)].ljust(len(text)), names, sets, reading.never_runs)
+        # The mark at which a line was cut is none of its parts.
+        is_cut = text.endswith(_CUT) and len(kinds) < len(text)
+        return cls(text, kinds[: len(text)].ljust(len(text)), names, sets, reading.never_runs, is_cut)
 
     @classmethod
     def not_read(cls, text: str, why: str) -> CodeLine:
@@ -56,6 +61,13 @@ class CodeLine:
         return "".join(
             char if kind != INERT_KIND else " " for char, kind in zip(self.text, self.kinds, strict=True)
         ).rstrip()
+
+    @property
+    def comment(self) -> str:
+        """What of it runs nowhere; the rest stands as blanks."""
+        if self.text.split() == self.code.split():
+            return ""
+        return "".join(char if kind == INERT_KIND else " " for char, kind in zip(self.text, self.kinds, strict=True))
 
     @property
     def carries(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from typing import Final
@@ -14,10 +14,12 @@ from services.evaluator.bank import CodeBank
 from services.evaluator.causes import CAUSE, NamedCause, cause_document, cause_prompt
 from services.evaluator.checks import check_draft
 from services.evaluator.citations import Problem, Reason
+from services.evaluator.connections import Connections
 from services.evaluator.draft import Draft, Finding, Verdict
 from services.evaluator.judge import AnswerT, Judge, Judgement
 from services.evaluator.metrics import EVALUATIONS, PROBLEMS
 from services.evaluator.prompt import CRITIQUE, INVESTIGATION, case_document, critique_prompt, investigation_prompt
+from services.evaluator.words import check_words
 from services.kit.models.provider_words import says_too_long
 from services.kit.models.usage import ModelUsage
 from services.kit.models.verdict_model import ModelUnusable
@@ -102,7 +104,7 @@ class Evaluator:
         else:
             system = investigation_prompt(last_word=last_word)
             judgement = await self._judged(INVESTIGATION, system, partial(_document, case), InvestigationAnswer)
-            evaluation = _weigh(case.draft, judgement)
+            evaluation = _weigh(case, judgement)
         _count(INVESTIGATION, FINAL if evaluation.is_final else NOT_FINAL, evaluation.stage)
         if evaluation.stage is Stage.MODEL:
             # The model's confidence is no score: nobody here knows for which models that was measured.
@@ -176,8 +178,8 @@ def _document(case: Case, characters: int) -> str:
     return case_document(case.finding, case.draft, case.bank, code_characters=characters)
 
 
-def _weigh(draft: Draft, judgement: Judgement[InvestigationAnswer]) -> Evaluation:
-    answer, usage = judgement.answer, judgement.usage
+def _weigh(case: Case, judgement: Judgement[InvestigationAnswer]) -> Evaluation:
+    answer, usage, draft = judgement.answer, judgement.usage, case.draft
     if answer is None:
         reason = f"The evaluator's model gave no readable answer ({judgement.problem})."
         return _not_final(reason, (), (), usage)
@@ -187,11 +189,18 @@ def _weigh(draft: Draft, judgement: Judgement[InvestigationAnswer]) -> Evaluatio
         # The claims that were checked are for the draft's verdict; another one has no evidence yet.
         gap = f"The evaluator came to {answer.verdict}, the draft to {draft.verdict}: {answer.justification}"
         return _not_final(answer.justification, (gap,), (), usage)
+    said = replace(draft, justification=answer.justification, evidence=())
+    connections = Connections(case.bank, case.finding.places)
+    settled = draft.verdict is not Verdict.NEEDS_REVIEW
+    problems = check_words(said, case.finding, case.bank, connections) if settled else []
+    if contradicted := tuple(each for each in problems if each.reason is Reason.CONTRADICTED):
+        return _not_final(answer.justification, _messages(contradicted), (), usage)
     return Evaluation(
         is_final=True,
         verdict=draft.verdict,
         confidence=answer.confidence,
-        justification=answer.justification,
+        # Words that do not hold cost no verdict: the draft's were checked.
+        justification=draft.justification if problems else answer.justification,
         gaps=(),
         problems=(),
         stage=Stage.MODEL,

@@ -77,6 +77,24 @@ async def test_another_verdict_than_the_draft_s_never_stands(bench: Bench) -> No
     assert "FALSE_POSITIVE" in answer.exploration_gaps[0]
 
 
+@pytest.mark.parametrize(
+    ("words", "is_final", "published"),
+    [
+        ("Calls of check_command were not seen in shell.py.", True, False),
+        ("`run_command` goes through check_command first.", True, False),
+        ("This is a false positive.", False, True),
+    ],
+)
+async def test_a_judges_words_are_held_as_the_drafts_are(
+    bench: Bench, words: str, is_final: bool, published: bool
+) -> None:
+    bench.model.script(MODEL, [final(justification=words)])
+    request = investigation(claim())
+    answer = await bench.stub.EvaluateInvestigation(request, metadata=bench.auth)
+    assert (answer.is_final, answer.stage) == (is_final, BY_MODEL)
+    assert answer.justification == (words if published else request.draft.justification)
+
+
 async def test_settled_as_needing_review(bench: Bench) -> None:
     bench.model.script(MODEL, [final("NEEDS_REVIEW")])
     request = investigation(verdict=NEEDS_REVIEW, last_word=True)

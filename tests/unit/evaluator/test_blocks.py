@@ -13,7 +13,7 @@ def test_a_definition_has_the_names_of_its_lines_that_were_read() -> None:
     whole = bank(fragment("a.py", text)).file("a.py")
     assert whole
     assert [(block.name, block.first_line, block.last_line) for block in blocks_of(whole)] == [("a", 1, 3), ("d", 6, 7)]
-    assert [sorted(block.uses) for block in blocks_of(whole)] == [["a", "b", "c", "x"], ["d", "e"]]
+    assert [sorted(block.uses) for block in blocks_of(whole)] == [["b", "c", "x"], ["e"]]
     reading = code_reading_pb2.CodeReading(
         lines=[code_reading_pb2.LineReading(names=["y"])],
         definitions=[code_reading_pb2.CodeDefinition(name="a", first_line=1, last_line=9)],
