@@ -44,7 +44,7 @@ class BatchClaims:
         async with connected(self._pool) as connection:
             cursor = await connection.execute(statement("claim"), {"lease_s": self._lease_s})
             row = await cursor.fetchone()
-            return Claim(record_of(row, {})) if row else None
+            return Claim(record_of(row)) if row else None
 
     async def crowding(self, batch_ids: Sequence[str]) -> str | None:
         """Returns that of some claimed batches which another caller's is to be paced in place of, if one is."""

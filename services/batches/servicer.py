@@ -96,9 +96,9 @@ class BatchServicer(batches_pb2_grpc.BatchServiceServicer):
     ) -> AsyncIterator[batches_pb2.WatchBatchResponse]:
         """Streams how far a batch has come, and items as they end, until all have."""
         caller = self._caller(context)
-        told, after, batch = None, request.after_sequence, None
+        told, after = None, request.after_sequence
         while True:
-            batch = await self._store.get(caller, request.batch_id, known=batch)
+            batch = await self._store.get(caller, request.batch_id)
             proto = batch_proto(batch)
             if told is None and batch.state not in OVER:
                 told = proto

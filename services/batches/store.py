@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 from uuid import UUID
@@ -23,7 +23,6 @@ from services.batches.errors import (
     TooManyBatches,
 )
 from services.batches.records import (
-    ENDED_ITEMS,
     OVER,
     RUN_AGAIN,
     UNDER_WAY,
@@ -83,12 +82,12 @@ class BatchStore:
             if request_id and (known := await _one(connection, statement("by_request"), parameters)):
                 if known["name"] != name:
                     raise BatchRequestReused(f"request id {request_id!r} was used for another batch; use a new one")
-                return await _counted(connection, known)
+                return await _read(connection, caller, known["batch_id"])
             self._check_count(item_count)
             await self._check_room(connection, caller)
             created = await _one(connection, statement("create"), parameters)
             assert created is not None, "an insert returns its row"  # noqa: S101 - an invariant of the statement
-            return record_of(created, {})
+            return record_of(created)
 
     async def add(self, caller: Caller, batch_id: str, first: int, items: Sequence[NewItem]) -> int:
         """Adds items from a number on; returns how many the batch has.
@@ -135,7 +134,7 @@ class BatchStore:
                     metadata={"item_count": str(batch["item_count"])},
                 )
             if batch["started_at"] is not None:
-                return await _counted(connection, batch)
+                return await _read(connection, caller, batch_id)
             return await self._started(connection, caller, batch_id)
 
     async def retry(self, caller: Caller, batch_id: str) -> tuple[BatchRecord, int]:
@@ -174,16 +173,10 @@ class BatchStore:
             _must_be(batch, BatchState.UPLOADING, *OVER)
             await connection.execute(statement("delete"), {"batch_id": batch_id})
 
-    async def get(self, caller: Caller, batch_id: str, known: BatchRecord | None = None) -> BatchRecord:
-        """Returns a batch; of one that was `known`, only what is new since then is counted. Raises BatchNotFound."""
-        wanted = {**_seen_by(caller), "batch_id": batch_id}
+    async def get(self, caller: Caller, batch_id: str) -> BatchRecord:
+        """Returns a batch. Raises BatchNotFound."""
         async with connected(self._pool) as connection:
-            if known is not None and known.started_at is not None:
-                found = _there(await _one(connection, statement("get_since"), wanted))
-                if found["started_at"] == known.started_at:
-                    return await _counted_on(connection, found, known)
-            found = _there(await _one(connection, statement("get"), wanted))
-            return record_of(found, {ItemState(state): count for state, count in (found["counts"] or {}).items()})
+            return await _read(connection, caller, batch_id)
 
     async def scores(self, batch_id: str) -> Scores:
         """Returns how good the verdicts of a batch are."""
@@ -199,9 +192,7 @@ class BatchStore:
         wanted = subject or (None if sees_all else caller.subject)
         async with connected(self._pool) as connection:
             cursor = await connection.execute(statement("list"), {"wanted": wanted, "before": before, "limit": limit})
-            rows = await cursor.fetchall()
-            counts = await _counts(connection, [row["batch_id"] for row in rows])
-            return [record_of(row, counts[row["batch_id"]]) for row in rows]
+            return [record_of(row) for row in await cursor.fetchall()]
 
     async def ended(self, batch_id: str, after: int, limit: int, *, with_runs: bool) -> list[ItemRecord]:
         """Returns items in the order in which they ended, behind the end with a number; with their runs if asked."""
@@ -227,7 +218,8 @@ class BatchStore:
 
     async def _started(self, connection: AsyncConnection[dict[str, Any]], caller: Caller, batch_id: str) -> BatchRecord:
         parameters = {**_identity(caller), "batch_id": batch_id, "life_s": self._limits.life_s}
-        return await _counted(connection, _there(await _one(connection, statement("start"), parameters)))
+        await connection.execute(statement("start"), parameters)
+        return await _read(connection, caller, batch_id)
 
     def _check_count(self, item_count: int) -> None:
         if item_count > self._limits.items:
@@ -244,8 +236,8 @@ class BatchStore:
             raise InvalidRequest(f"{len(wrong)} of {len(items)} items are too large", violations=wrong)
 
 
-def record_of(row: dict[str, Any], counts: Mapping[ItemState, int]) -> BatchRecord:
-    """Returns the batch of a row."""
+def record_of(row: dict[str, Any]) -> BatchRecord:
+    """Returns the batch of a row, with counts where it has those."""
     return BatchRecord(
         batch_id=str(row["batch_id"]),
         caller=Caller(row["subject"], frozenset(row["roles"]), row["claims"]),
@@ -261,7 +253,7 @@ def record_of(row: dict[str, Any], counts: Mapping[ItemState, int]) -> BatchReco
         started_at=row["started_at"],
         ended_at=row["ended_at"],
         expires_at=row["expires_at"],
-        counts=counts,
+        counts=_counts_of(row) if "ended" in row else {},
     )
 
 
@@ -287,39 +279,17 @@ async def _one(
     return await cursor.fetchone()
 
 
-async def _counted(connection: AsyncConnection[dict[str, Any]], row: dict[str, Any]) -> BatchRecord:
-    counts = await _counts(connection, [row["batch_id"]])
-    return record_of(row, counts[row["batch_id"]])
+def _counts_of(row: dict[str, Any]) -> dict[ItemState, int]:
+    """Returns how many items are in each state that any is in."""
+    ended = {ItemState(state): count for state, count in row["ended"].items()}
+    pending = row["item_count"] - sum(ended.values()) - row["running"]
+    counts = {ItemState.PENDING: pending, ItemState.RUNNING: row["running"], **ended}
+    return {state: count for state, count in counts.items() if count}
 
 
-async def _counts(
-    connection: AsyncConnection[dict[str, Any]], batch_ids: Sequence[UUID]
-) -> dict[UUID, dict[ItemState, int]]:
-    counts: dict[UUID, dict[ItemState, int]] = {batch_id: {} for batch_id in batch_ids}
-    if batch_ids:
-        cursor = await connection.execute(statement("counts"), {"batch_ids": [*batch_ids]})
-        for each in await cursor.fetchall():
-            counts[each["batch_id"]][ItemState(each["state"])] = each["count"]
-    return counts
-
-
-async def _counted_on(
-    connection: AsyncConnection[dict[str, Any]], row: dict[str, Any], known: BatchRecord
-) -> BatchRecord:
-    """Returns a batch that was counted before, since it was started last: items that ended since then are added.
-
-    Those that end meanwhile are counted the next time: all that is known is of the moment of the row.
-    """
-    counts = {state: count for state, count in known.counts.items() if state in ENDED_ITEMS}
-    if row["ended_sequence"] > known.ended_sequence:
-        since = {"batch_id": row["batch_id"], "after": known.ended_sequence, "until": row["ended_sequence"]}
-        cursor = await connection.execute(statement("counts_since"), since)
-        for each in await cursor.fetchall():
-            counts[ItemState(each["state"])] = counts.get(ItemState(each["state"]), 0) + each["count"]
-    running = row["running_count"]
-    pending = row["item_count"] - sum(counts.values()) - running
-    under_way = {ItemState.RUNNING: running, ItemState.PENDING: pending}
-    return record_of(row, counts | {state: count for state, count in under_way.items() if count})
+async def _read(connection: AsyncConnection[dict[str, Any]], caller: Caller, batch_id: str | UUID) -> BatchRecord:
+    wanted = {**_seen_by(caller), "batch_id": batch_id}
+    return record_of(_there(await _one(connection, statement("get"), wanted)))
 
 
 async def _locked(connection: AsyncConnection[dict[str, Any]], caller: Caller, batch_id: str) -> dict[str, Any]:

@@ -210,11 +210,9 @@ async def test_items_that_end_while_a_batch_is_read_are_counted_once(
         return await execute(self, *arguments, **fields)
 
     monkeypatch.setattr(AsyncConnection, "execute", one_ends_before)
-    batch = None
     for _ in range(6):
-        batch = await platform.store.get(CALLER, batch_id, known=batch)
+        batch = await platform.store.get(CALLER, batch_id)
         assert (batch.ended_sequence, sum(batch.counts.values())) == (batch.counts.get(ItemState.REFUSED, 0), 6)
-    assert batch is not None
     assert batch.counts == {ItemState.REFUSED: 6}
 
 
@@ -552,17 +550,52 @@ async def test_items_are_counted_anew_when_one_is_begun_or_ended(
     claim = await claims.claim()
     assert claim is not None
     first = await platform.store.get(CALLER, claim.batch.batch_id)
-    unchanged = await platform.store.get(CALLER, first.batch_id, known=first)
-    assert unchanged.counts == first.counts
     [begun] = await claims.begin(claim, 1)
-    second = await platform.store.get(CALLER, first.batch_id, known=unchanged)
+    second = await platform.store.get(CALLER, first.batch_id)
     assert second.counts == {ItemState.PENDING: 1, ItemState.RUNNING: 1}
     await claims.end(claim, begun.number, ItemState.REFUSED, None, "no")
-    third = await platform.store.get(CALLER, first.batch_id, known=second)
+    third = await platform.store.get(CALLER, first.batch_id)
     assert third.counts == {ItemState.PENDING: 1, ItemState.REFUSED: 1}
     page = await platform.store.page(CALLER, subject="", before=None, limit=10)
     counted = {each.batch_id: each.counts for each in page}
     assert counted == {first.batch_id: third.counts, ({batch_id, other_id} - {first.batch_id}).pop(): first.counts}
+
+
+async def test_what_was_counted_before_is_not_counted_again_and_a_batch_that_is_run_again_is(
+    open_platform: Callable[..., Awaitable[Platform]],
+) -> None:
+    platform = await open_platform()
+    batch_id = await platform.started(["a", "b", "c"])
+    claims = BatchClaims(platform.pool, lease_s=60.0, kept_s=60.0)
+
+    async def counts() -> dict[ItemState, int]:
+        [listed] = await platform.store.page(CALLER, subject="", before=None, limit=10)
+        batch = await platform.store.get(CALLER, batch_id)
+        assert listed.counts == batch.counts
+        return dict(batch.counts)
+
+    for succeeding in (0, 1):
+        claim = await claims.claim()
+        assert claim is not None
+        begun = await claims.begin(claim, 3)
+        for pace, each in enumerate(begun, 2):
+            state = ItemState.SUCCEEDED if pace - 2 < succeeding else ItemState.FAILED
+            await claims.end(claim, each.number, state, None, "")
+            before = await counts()
+            await claims.renew(claim, pace=pace, held_up_by="")  # counts
+            assert await counts() == before
+        assert await claims.finish(claim)
+        ended = {ItemState.SUCCEEDED: succeeding, ItemState.FAILED: 3 - succeeding}
+        assert await counts() == {state: count for state, count in ended.items() if count}
+        async with connected(platform.pool) as connection:
+            # Read from what was counted, however many items there are.
+            await connection.execute("UPDATE platform.batch_items SET state = 'REFUSED' WHERE state = 'FAILED'")
+        assert ItemState.REFUSED not in await counts()
+        await platform.store.retry(CALLER, batch_id)
+        assert await counts() == {
+            **({ItemState.SUCCEEDED: succeeding} if succeeding else {}),
+            ItemState.PENDING: 3 - succeeding,
+        }
 
 
 async def test_what_takes_a_database_too_long_is_given_up(open_platform: Callable[..., Awaitable[Platform]]) -> None:
