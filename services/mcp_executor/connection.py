@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from services.kit.text.problems import problems_of
 from services.kit.wire.tasks import detached
 from services.mcp_executor.errors import AnswerNotRead, CallFailed
-from services.mcp_executor.http_answers import HTTP_REFUSED, HTTP_STATUS, TOO_LARGE
+from services.mcp_executor.http_answers import HTTP_REFUSED, HTTP_STATUS, IN_SESSION, TOO_LARGE
 
 MOST_TOOLS: Final = 1000
 MOST_PAGES: Final = 50
@@ -30,6 +30,10 @@ class NoAnswer(Exception):
 
 class NotHeard(NoAnswer):
     """The request did not come to be heard: nothing was done."""
+
+
+class SessionRefused(NoAnswer):
+    """The server refuses the call, or knows the session no more: which of them, a new connection tells."""
 
 
 class AccessRefused(Exception):
@@ -61,7 +65,7 @@ class Connection:
                 page = await client.list_tools(cursor=cursor, cache_mode="bypass")
             except (MCPError, ValidationError, TimeoutError) as error:
                 failure = _failure(error)
-                raise (NoAnswer(_words(error)) if isinstance(failure, AnswerNotRead) else failure) from error
+                raise (NoAnswer(_words(error)) if isinstance(failure, CallFailed) else failure) from error
             found |= {tool.name: tool for tool in page.tools}
             cursor = page.next_cursor
             if not cursor:
@@ -123,11 +127,14 @@ def _failure(error: Exception) -> Exception:
     """Returns what an error of the library means."""
     if not isinstance(error, MCPError):
         return NoAnswer(_words(error))
-    status = error.data.get(HTTP_STATUS) if error.code == HTTP_REFUSED and isinstance(error.data, dict) else None
+    refused = error.data if error.code == HTTP_REFUSED else {}
+    status, in_session = refused.get(HTTP_STATUS), refused.get(IN_SESSION)
     if status in (401, 403):
         return AccessRefused(f"HTTP status {status}")
     if status == 404:
-        return NotHeard("it knows the session no more")
+        return NotHeard("it knows the session no more" if in_session else _words(error))
+    if status == 400 and in_session:
+        return SessionRefused(_words(error))
     if status is not None:
         return NoAnswer(_words(error)) if status in _AWAY else CallFailed("tool_failed", _words(error))
     if error.code == TOO_LARGE:

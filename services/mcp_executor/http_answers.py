@@ -10,14 +10,25 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx2
+from mcp.types import CONNECTION_CLOSED, INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, REQUEST_TIMEOUT
 
 # Of JSON-RPC's range for servers; stands for an answer whose HTTP status says more than its body.
 HTTP_REFUSED: Final = -32099
 HTTP_STATUS: Final = "http_status"
+IN_SESSION: Final = "in_session"
 # Likewise, in the place of an answer that was not read to its end.
 TOO_LARGE: Final = -32098
-# The largest messages that a stream of events may hold, with its answer.
+# By which the library and this module say what became of a request; a server that says one of them means its own.
+_OF_CLIENTS: Final = frozenset((CONNECTION_CLOSED, REQUEST_TIMEOUT, PARSE_ERROR, HTTP_REFUSED, TOO_LARGE))
+_MAYBE_OF_CLIENTS: Final = re.compile(rb'"code"\s*:\s*-32[07][09]\d')
+# The largest messages that a stream of events may hold with its answer, and the most.
 EVENTS_MESSAGES: Final = 4
+MOST_EVENTS: Final = 10_000
+# Statuses that say more than any body: of the token, of the server, and of what stands before it.
+_BY_STATUS: Final = frozenset((401, 403, 408, 425, 429, 502, 503, 504))
+# What servers say to a request whose session they know no more, where they don't say 404.
+_OF_SESSIONS: Final = frozenset((INVALID_REQUEST, *range(-32099, -31999)))
+_SESSION_ID: Final = "mcp-session-id"
 _JSON: Final = "application/json"
 _EVENTS: Final = "text/event-stream"
 # Half a pair of surrogates, as programs leave that cut a text in the middle of a character; no reader of JSON takes it.
@@ -43,7 +54,13 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Returns the answer."""
+        # What is bounded is what is read.
+        request.headers["accept-encoding"] = "identity"
         response = await self._sending.handle_async_request(request)
+        if response.headers.get("content-encoding", "identity") != "identity":
+            await response.aclose()
+            told = {"error": {"code": HTTP_REFUSED, "message": "its answer is compressed, which was not asked for"}}
+            return httpx2.Response(502, json=told, request=request)
         # Who reads events bounds each of them.
         most = self._most_bytes * (EVENTS_MESSAGES if _is(response, _EVENTS) else 1)
         response.stream = _Bounded(response.stream, most)
@@ -65,14 +82,12 @@ class McpTransport(BoundedTransport):
         if request.method == "GET" and "last-event-id" not in request.headers:
             # For what a server says unasked: nobody listens, and no storm of it costs anything.
             return httpx2.Response(405, request=request)
-        # What is bounded is what is read.
-        request.headers["accept-encoding"] = "identity"
         response = await super().handle_async_request(request)
         status, asked = response.status_code, _asked(request)
         if status < 400 and asked is None:
             return response
         if status == 200 and (_is(response, _JSON) or _is(response, _EVENTS)):
-            if asked is not None and "content-encoding" not in response.headers:
+            if asked is not None:
                 bounded = _BoundedEvents if _is(response, _EVENTS) else _BoundedJson
                 response.stream = bounded(response.stream, self._most_bytes, too_large(asked, self._most_bytes))
             return response
@@ -82,15 +97,18 @@ class McpTransport(BoundedTransport):
             body = b""
         finally:
             await response.aclose()
-        if status < 400 or not _is_json_rpc_error(body):
+        error = _error_of(body)
+        in_session = _SESSION_ID in request.headers
+        says_lost = status == 404 or (status == 400 and (not error or error["code"] in _OF_SESSIONS))
+        if error and status >= 400 and status not in _BY_STATUS and not (in_session and says_lost):
+            body = readable(body)
+        else:
             # What is no refusal is no answer either.
+            said = error.get("message") or f"HTTP status {status}, and no answer of MCP"
             status = max(status, 502) if status < 400 else status
-            error = {
-                "code": HTTP_REFUSED,
-                "message": f"HTTP status {response.status_code}, and no answer of MCP",
-                "data": {HTTP_STATUS: status},
-            }
-            body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
+            data = {HTTP_STATUS: status, IN_SESSION: in_session}
+            refused = {"code": HTTP_REFUSED, "message": str(said), "data": data}
+            body = json.dumps({"jsonrpc": "2.0", "id": None, "error": refused}).encode()
         return httpx2.Response(status, headers={"content-type": _JSON}, content=body, request=request)
 
 
@@ -123,7 +141,7 @@ class _BoundedJson(_Bounded):
             body = b"".join([part async for part in self._stream])
         except AnswerTooLarge:
             body = self._instead
-        yield without_halves(body)
+        yield readable(body)
 
 
 class _BoundedEvents(_BoundedJson):
@@ -132,29 +150,44 @@ class _BoundedEvents(_BoundedJson):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
             async for event in self._events():
-                yield without_halves(event)
+                yield _readable_event(event)
         except AnswerTooLarge:
             yield b"event: message\ndata: " + self._instead + b"\n\n"
 
     async def _events(self) -> AsyncIterator[bytes]:
-        pending = bytearray()
+        pending, told = bytearray(), 0
         async for part in self._stream:
             start = max(0, len(pending) - 3)  # an end may be in two parts
             pending += part
             while (found := _END_OF_EVENT.search(pending, start)) and found.end() <= self._most_bytes:
                 event, start = bytes(pending[: found.end()]), 0
                 del pending[: len(event)]
+                told += b"data:" in event
                 yield event
-            if len(pending) > self._most_bytes:
-                raise AnswerTooLarge(f"an event is larger than {self._most_bytes:,} bytes")
+            if len(pending) > self._most_bytes or told > MOST_EVENTS:
+                raise AnswerTooLarge("an event is larger than may be, or there are more of them")
         yield bytes(pending)
 
 
-def without_halves(message: bytes) -> bytes:
-    """Returns a message with a replacement character for each half of a pair of surrogates."""
-    if not _HALF.search(message):
-        return message
-    return _ESCAPE.sub(lambda escape: rb"\ufffd" if escape[1] else escape[0], message)
+def readable(message: bytes) -> bytes:
+    """Returns a message as the library is to read it.
+
+    A replacement character stands for each half of a pair of surrogates, and no error has a code of the client's own.
+    """
+    if _HALF.search(message):
+        message = _ESCAPE.sub(lambda escape: rb"\ufffd" if escape[1] else escape[0], message)
+    if _MAYBE_OF_CLIENTS.search(message) and (error := _error_of(message)).get("code") in _OF_CLIENTS:
+        message = json.dumps({**json.loads(message), "error": {**error, "code": INTERNAL_ERROR}}).encode()
+    return message
+
+
+def _readable_event(event: bytes) -> bytes:
+    if not _HALF.search(event) and not _MAYBE_OF_CLIENTS.search(event):
+        return event
+    lines = event.splitlines()
+    data = b"\n".join(line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:"))
+    others = [line for line in lines if line and not line.startswith(b"data:")]
+    return b"\n".join([*others, *(b"data: " + line for line in readable(data).splitlines()), b"", b""])
 
 
 def too_large(request_id: Any, most_bytes: int) -> bytes:
@@ -176,10 +209,11 @@ def _asked(request: httpx2.Request) -> Any:
     return said.get("id") if isinstance(said, dict) and "method" in said else None
 
 
-def _is_json_rpc_error(body: bytes) -> bool:
+def _error_of(body: bytes) -> dict[str, Any]:
+    """Returns the error of JSON-RPC that a message is; empty where it is none."""
     try:
         said = json.loads(body)
     except (ValueError, RecursionError):
-        return False
+        return {}
     error = said.get("error") if isinstance(said, dict) else None
-    return isinstance(error, dict) and isinstance(error.get("code"), int)
+    return error if isinstance(error, dict) and isinstance(error.get("code"), int) else {}

@@ -22,7 +22,7 @@ from mcp.types import jsonrpc_message_adapter as messages
 
 from services.kit.telemetry.logs import get_logger
 from services.kit.text.printing import printable
-from services.mcp_executor.http_answers import too_large, without_halves
+from services.mcp_executor.http_answers import readable, too_large
 
 log = get_logger()
 # Lines in a row that answer nothing: words that are no message, notifications, requests of its own, answers to what
@@ -127,7 +127,7 @@ async def _read(
                 return
             unasked += 1
             try:
-                message = messages.validate_json(without_halves(line), by_name=False)
+                message = messages.validate_json(readable(line), by_name=False)
             except ValueError:
                 continue
             if unanswered.are_fewer_by(message):

@@ -21,7 +21,7 @@ from services.kit.telemetry.metrics import exemplar, from_zero
 from services.kit.tools.executor import ToolRefused
 from services.kit.wire.tasks import detached
 from services.mcp_executor.accepted import Definition
-from services.mcp_executor.connection import AccessRefused, Connection, NoAnswer, NotHeard
+from services.mcp_executor.connection import AccessRefused, Connection, NoAnswer, NotHeard, SessionRefused
 from services.mcp_executor.errors import AnswerNotRead, CallFailed, OutcomeUnknown, ServerAway, ServerBusy, ToolChanged
 from services.mcp_executor.exchange import CallersTokens
 from services.mcp_executor.http_answers import BoundedTransport, McpTransport
@@ -190,16 +190,25 @@ class ToolServer:
             except NoAnswer as error:
                 failure = error
                 if attempt.asked and not repeatable:
+                    if isinstance(error, SessionRefused):
+                        break
                     self._outage.failed(str(failure))
                     raise OutcomeUnknown(self.name) from error
+        raise self._refusal(failure, tool, attempt) from failure
+
+    def _refusal(self, failure: Exception, tool: str, attempt: _Attempt) -> Exception:
+        """Returns what is said of a call that has failed on every connection."""
         if isinstance(failure, AccessRefused) and self._callers:
             self._outage.answered()
-            raise self._callers.missing(f"the server does not take the token ({failure})") from failure
+            return self._callers.missing(f"the server does not take the token ({failure})")
         if isinstance(failure, AccessRefused) and attempt.asked:
             told = f"The server {self.name} does not let the platform call {tool} ({failure})."
-            raise CallFailed("access_refused", told) from failure
+            return CallFailed("access_refused", told)
+        if isinstance(failure, SessionRefused) and attempt.asked:
+            self._outage.answered()
+            return CallFailed("tool_failed", str(failure))
         self._outage.failed(str(failure))
-        raise ServerAway(self.name, f"the MCP server {self.name} does not answer: {failure}") from failure
+        return ServerAway(self.name, f"the MCP server {self.name} does not answer: {failure}")
 
     async def _answer(self, answer: Awaitable[_T]) -> _T:
         """Returns what the server answers to a call, and notes that it does, also where it refuses.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import gzip
+import json
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,12 @@ ODD = {
     "no JSON-RPC": JSONResponse({"ok": True}),
     "an error of its proxy": HTMLResponse("<h1>Bad gateway</h1>", status_code=502),
     "too many": JSONResponse({"error": "slow down"}, status_code=429),
+    "too many, as an error": JSONResponse(
+        {"jsonrpc": "2.0", "id": None, "error": {"code": -32603, "message": "slow down"}}, status_code=429
+    ),
+    "what is packed": Response(
+        gzip.compress(b" " * 100_000_000), media_type="application/json", headers={"content-encoding": "gzip"}
+    ),
     "accepted": Response(status_code=202),
     "elsewhere": RedirectResponse("http://127.0.0.1:1/mcp"),
 }
@@ -83,23 +91,105 @@ async def test_a_server_that_says_nothing_holds_nobody_up_for_long(
         hold.set()
 
 
-async def test_a_server_that_begins_anew_is_connected_to_again(tmp_path: Path, keys: KeyPair, tickets: Served) -> None:
+def error(code: int, message: str, status: int = 200, request_id: Any = None) -> Response:
+    """An error of JSON-RPC."""
+    return JSONResponse({"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message}}, status)
+
+
+# As servers do that have lost their sessions: of the protocol, of its libraries for Python and TypeScript, and of the
+# examples that come with the latter, to which a call that is refused looks the same.
+LOST = {
+    "404": (Response(status_code=404), "2 notes"),
+    "404 and an error": (error(-32600, "Session not found", 404), "2 notes"),
+    "404 and an error of the server": (error(-32001, "Session not found", 404), "2 notes"),
+    "400 and an error": (error(-32000, "Bad Request: No valid session ID provided", 400), "No valid session ID"),
+    "400": (Response("Invalid or missing session ID", 400), "HTTP status 400"),
+}
+
+
+@pytest.mark.parametrize("how", LOST)
+async def test_a_server_that_begins_anew_is_connected_to_again(
+    tmp_path: Path, keys: KeyPair, tickets: Served, how: str
+) -> None:
+    file = write_servers(tmp_path, url=tickets.url)
+    assert await accepted(file) == 0
+    answer, told = LOST[how]
+
+    async def restarted(request: Request) -> Response | None:
+        body = await request.body()
+        if b"server/discover" in body:
+            return error(-32601, "Method not found", 404)  # as before there were calls without sessions
+        # Of sessions; the first that is asked for is not known any more.
+        is_old = "mcp-session-id" in request.headers and request.headers["mcp-session-id"] in gone
+        return answer if is_old else None
+
+    gone: set[str] = set()
+    tickets.instead = restarted
+    async with executing(file, keys) as executor:
+        for forgotten in (True, False):
+            assert found(await executor.call("tickets_search", words="login")) == ["Fix login"]
+            if forgotten:
+                gone |= set(sessions_of(tickets))
+        known = len(sessions_of(tickets))
+        gone |= set(sessions_of(tickets))
+        written = await executor.call("note", text="x", writes=True)
+        assert told in (written.output.text or written.error.message), written
+        # Whatever has become of it: the next is on a session that is known.
+        assert found(await executor.call("tickets_search", words="login")) == ["Fix login"]
+        assert (known, len(sessions_of(tickets))) == (2, 3)
+    assert tickets.tickets.calls.count(("add_note", "x")) == written.HasField("output")
+
+
+def sessions_of(tickets: Served) -> list[str]:
+    """The sessions that a server has begun."""
+    return list(tickets.server.session_manager._server_instances)
+
+
+EVENT = 'event: message\ndata: {"jsonrpc": "2.0", "id": %d,\ndata: "error": {"code": -32000, "message": "No room"}}\n\n'
+OWN_WORDS: dict[str, Callable[[Any], Response]] = {
+    "by the code of a closed connection": lambda asked: error(-32000, "No room", request_id=asked),
+    "by the code of a timeout": lambda asked: error(-32001, "No room", request_id=asked),
+    "by the code of what is no message": lambda asked: error(-32700, "No room", request_id=asked),
+    "by the code of a status": lambda asked: error(-32099, "No room", request_id=asked),
+    "as an event": lambda asked: Response(EVENT % asked, media_type="text/event-stream"),
+    "by a status": lambda _: error(-32000, "No room", 500),
+}
+
+
+@pytest.mark.parametrize("how", OWN_WORDS)
+async def test_an_error_is_an_answer_whatever_its_code(
+    tmp_path: Path, keys: KeyPair, tickets: Served, how: str
+) -> None:
     file = write_servers(tmp_path, url=tickets.url)
     assert await accepted(file) == 0
 
-    asked: list[str] = []
+    async def fails(request: Request) -> Response | None:
+        body = await request.body()
+        return OWN_WORDS[how](json.loads(body)["id"]) if b"tools/call" in body else None
 
-    async def unknown(request: Request) -> Response | None:
-        # As a server does that has lost its sessions.
-        asked.append(request.method)
-        return Response(status_code=404) if len(asked) == 1 else None
-
+    tickets.instead = fails
     async with executing(file, keys) as executor:
-        assert found(await executor.call("tickets_search", words="login")) == ["Fix login"]
-        tickets.instead = unknown
-        answer = await executor.call("note", text="x", writes=True)
-        assert answer.output.text == "2 notes"
-        assert tickets.tickets.calls[1:] == [("add_note", "x")]
+        for _ in range(7):  # more than make an outage
+            answer = await executor.call("tickets_search", words="login")
+            assert (answer.error.reason, answer.error.message) == ("tool_failed", "No room")
+
+
+async def test_a_server_that_does_not_list_its_tools_is_away(
+    tmp_path: Path, keys: KeyPair, tickets: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write_servers(tmp_path, url=tickets.url)
+    assert await accepted(file) == 0
+
+    async def fails(request: Request) -> Response | None:
+        body = await request.body()
+        return error(-32603, "No room", request_id=json.loads(body)["id"]) if b"tools/list" in body else None
+
+    tickets.instead = fails
+    assert await accepted(file) == 2
+    assert "can't be asked for its tools: No room" in capsys.readouterr().out
+    async with executing(file, keys) as executor:
+        code, told = await refusal(executor)
+        assert (code, "No room" in told) == (grpc.StatusCode.UNAVAILABLE, True)
 
 
 async def test_of_a_write_without_an_answer_nothing_is_claimed(tmp_path: Path, keys: KeyPair, tickets: Served) -> None:
@@ -263,6 +353,9 @@ async def until_answered(executor: Executor) -> Any:
     async with asyncio.timeout(20):
         while True:
             try:
-                return await executor.call("tickets_search", words="login")
+                answer = await executor.call("tickets_search", words="login")
             except grpc.aio.AioRpcError:
                 await asyncio.sleep(0.05)
+            else:
+                if answer.HasField("output"):  # a loaded machine may take all of a call's time to hold it to its schema
+                    return answer

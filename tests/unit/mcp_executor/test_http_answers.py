@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
-from services.mcp_executor.http_answers import HTTP_REFUSED, TOO_LARGE, McpTransport
+from services.mcp_executor.http_answers import HTTP_REFUSED, MOST_EVENTS, TOO_LARGE, McpTransport
 
 
 async def test_what_a_server_says_unasked_is_not_listened_to() -> None:
@@ -30,9 +30,9 @@ class Parts(httpx2.AsyncByteStream):
             yield part
 
 
-async def answered(kind: str, body: bytes, size: int, status: int = 200) -> bytes:
+async def answered(kind: str, body: bytes, size: int, status: int = 200, most_bytes: int = 1000) -> bytes:
     """What is read of an answer, of whose messages none may be larger than 1,000 bytes."""
-    transport = McpTransport(200_000 if status >= 400 else 1000)
+    transport = McpTransport(200_000 if status >= 400 else most_bytes)
 
     def answer(_request: httpx2.Request) -> httpx2.Response:
         return httpx2.Response(status, headers={"content-type": kind}, stream=Parts(body, size))
@@ -64,6 +64,13 @@ async def test_small_events_that_are_too_many_are_said_to_be_so(size: int) -> No
     assert (before, error["id"], error["error"]["code"]) == (event * (len(before) // len(event)), 3, TOO_LARGE)
 
 
+async def test_notifications_without_an_end_are_read_no_further() -> None:
+    event = b"data: {}\n\n"  # within all bounds of bytes
+    read = await answered("text/event-stream", event * 20_000 + b"data: late\n\n", 1000, most_bytes=100_000)
+    assert MOST_EVENTS <= read.count(event) < MOST_EVENTS + 200
+    assert json.loads(read.rpartition(b"data: ")[2])["error"]["code"] == TOO_LARGE
+
+
 async def test_a_message_that_is_too_large_is_said_to_be_so() -> None:
     assert await answered("application/json", b"x" * 1000, 100) == b"x" * 1000
     said = json.loads(await answered("application/json", b"x" * 1001, 100))
@@ -91,4 +98,4 @@ async def test_of_a_character_that_was_cut_in_half_the_rest_is_read(text: str) -
 @pytest.mark.parametrize("status", [400, 502])
 async def test_of_a_refusal_in_other_words_the_status_is_told(status: int, body: bytes) -> None:
     error = json.loads(await answered("application/json", body, 400, status))["error"]
-    assert (error["code"], error["data"]) == (HTTP_REFUSED, {"http_status": status})
+    assert (error["code"], error["data"]) == (HTTP_REFUSED, {"http_status": status, "in_session": False})
