@@ -105,9 +105,12 @@ MCP = Row(
     [
         Panel(
             "Tools of MCP servers",
-            "Tools that agents may call, as their servers had them when they were last asked.",
-            "one is changed or gone: it is refused until `signalbox mcp-tools --accept`.",
-            [Query(f"max by (server, state) ({series('mcp_tools')})", "{{server}} {{state}}")],
+            "Tools that agents may call, as their servers had them when they were last asked; and those left out.",
+            "one is changed or gone: it is refused until `signalbox mcp-tools --accept`; or left out: that says why.",
+            [
+                Query(f"max by (server, state) ({series('mcp_tools')})", "{{server}} {{state}}"),
+                Query(f"max by (server) ({series('mcp_tools_left_out')})", "{{server}} left out"),
+            ],
         ),
         Panel(
             "Calls of MCP servers by outcome",

@@ -11,13 +11,14 @@ import asyncio
 import difflib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from services.kit.errors import SignalboxError
 from services.kit.text.policy_file import PolicyFileError, load_policy_file
 from services.kit.text.printing import printable
 from services.mcp_executor.accepted import Accepted, AcceptedFileError, Definition, read_accepted, written
+from services.mcp_executor.connection import Listed
 from services.mcp_executor.offer import problem_of
 from services.mcp_executor.schemas import ResultChecks
 from services.mcp_executor.servers import AllowedTool, McpServer, McpServers
@@ -66,10 +67,10 @@ async def _run(options: argparse.Namespace) -> int:
     kept: Accepted = {name: dict(tools) for name, tools in accepted.items() if name in servers}
     differs = kept.keys() != accepted.keys()
     for name, server in chosen.items():
-        found = await _asked(name, server, options.token_file)
-        before = accepted.get(name, {})
+        listed = await _asked(name, server, options.token_file)
+        found, before = listed.tools, accepted.get(name, {})
         now = {tool: found[tool] for tool in server.tools if tool in found}
-        for line in _lines(name, server, before, found):
+        for line in _lines(name, server, before, listed):
             _say(line)
         problems = [tool for tool, each in now.items() if problem_of(each, server.tools[tool])]
         missing = [tool for tool in server.tools if tool not in found]
@@ -84,7 +85,7 @@ async def _run(options: argparse.Namespace) -> int:
     return NOT_ACCEPTED if left else OK
 
 
-async def _asked(name: str, server: McpServer, token_file: Path | None) -> dict[str, Definition]:
+async def _asked(name: str, server: McpServer, token_file: Path | None) -> Listed:
     if server.token_exchange:
         if token_file is None:
             raise PolicyFileError(f"the server {name} is asked on behalf of callers: give one's token by --token-file")
@@ -95,25 +96,26 @@ async def _asked(name: str, server: McpServer, token_file: Path | None) -> dict[
     )
     there = ToolServer(name, server, {}, settings, ResultChecks())
     try:
-        return dict(await there.definitions())
+        return await there.listed()
     finally:
         await there.aclose()
 
 
-def _lines(
-    name: str, server: McpServer, accepted: dict[str, Definition], found: dict[str, Definition]
-) -> Iterator[str]:
+def _lines(name: str, server: McpServer, accepted: Mapping[str, Definition], listed: Listed) -> Iterator[str]:
     """Says of each allowed tool how it is: accepted, new, changed, gone, or not to be offered."""
     for tool, allowed in server.tools.items():
-        yield from _told(printable(f"{name}.{tool}"), allowed, accepted.get(tool), found.get(tool))
-    for tool in sorted(found.keys() - server.tools.keys()):
+        place, found = printable(f"{name}.{tool}"), listed.tools.get(tool)
+        if why := listed.invalid.get(tool):
+            yield printable(f"{place}: can't be offered: it is no tool of MCP: {why}")
+        elif found is None:
+            yield f"{place}: gone; the server has no such tool"
+        else:
+            yield from _told(place, allowed, accepted.get(tool), found)
+    for tool in sorted((listed.tools.keys() | listed.invalid.keys()) - server.tools.keys()):
         yield f"{printable(f'{name}.{tool}')}: not allowed; it is not in the file"
 
 
-def _told(place: str, allowed: AllowedTool, accepted: Definition | None, found: Definition | None) -> Iterator[str]:
-    if found is None:
-        yield f"{place}: gone; the server has no such tool"
-        return
+def _told(place: str, allowed: AllowedTool, accepted: Definition | None, found: Definition) -> Iterator[str]:
     does = allowed.effect or ("reads" if found.says_it_reads else "unknown")
     if problem := problem_of(found, allowed):
         yield f"{place}: can't be offered: {problem}"

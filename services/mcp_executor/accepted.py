@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import mcp.types as mcp_types
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
@@ -27,6 +27,8 @@ class Definition(BaseModel):
     input_schema: dict[str, Any]
     output_schema: dict[str, Any] | None = None
     annotations: dict[str, Any] | None = None
+    # Where its server takes calls as tasks of MCP alone.
+    task_support: Literal["required"] | None = None
 
     @classmethod
     def of(cls, tool: mcp_types.Tool) -> Definition:
@@ -38,6 +40,7 @@ class Definition(BaseModel):
             input_schema=tool.input_schema,
             output_schema=tool.output_schema,
             annotations=annotations or None,
+            task_support="required" if tool.execution and tool.execution.task_support == "required" else None,
         )
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import mcp.types as mcp_types
 from mcp import Client, InputRequiredRoundsExceededError, MCPError
@@ -14,14 +14,23 @@ from pydantic import ValidationError
 
 from services.kit.text.problems import problems_of
 from services.kit.wire.tasks import detached
+from services.mcp_executor.accepted import Definition
 from services.mcp_executor.errors import AnswerNotRead, CallFailed
 from services.mcp_executor.http_answers import HTTP_REFUSED, HTTP_STATUS, IN_SESSION, TOO_LARGE
+from services.mcp_executor.listings import INVALID
 
 MOST_TOOLS: Final = 1000
 MOST_PAGES: Final = 50
 # Statuses that say nothing against the request.
 _AWAY: Final = frozenset((408, 425, 429, *range(500, 600)))
 _LONGEST_WORDS: Final = 1000
+
+
+class Listed(NamedTuple):
+    """A server's tools by name: those that are some, and of the others why not."""
+
+    tools: Mapping[str, Definition]
+    invalid: Mapping[str, str]
 
 
 class NoAnswer(Exception):
@@ -55,10 +64,11 @@ class Connection:
         """Whether it is of no more use."""
         return self._task.done() or self._closing.is_set()
 
-    async def tools(self) -> Mapping[str, mcp_types.Tool]:
+    async def tools(self) -> Listed:
         """Returns the server's tools by name. Raises NoAnswer, AccessRefused."""
         client = await self._client()
-        found: dict[str, mcp_types.Tool] = {}
+        found: dict[str, Definition] = {}
+        invalid: dict[str, str] = {}
         cursor: str | None = None
         for _ in range(MOST_PAGES):
             try:
@@ -66,10 +76,14 @@ class Connection:
             except (MCPError, ValidationError, TimeoutError) as error:
                 failure = _failure(error)
                 raise (NoAnswer(_words(error)) if isinstance(failure, CallFailed) else failure) from error
-            found |= {tool.name: tool for tool in page.tools}
+            invalid |= (page.meta or {}).get(INVALID, {})
+            for tool in page.tools:
+                definition = Definition.of(tool)
+                if found.setdefault(tool.name, definition) != definition:
+                    invalid[tool.name] = "it is listed twice, and not the same"
             cursor = page.next_cursor
             if not cursor:
-                return found
+                return Listed({name: each for name, each in found.items() if name not in invalid}, invalid)
             if len(found) > MOST_TOOLS:
                 break
         raise NoAnswer(f"it lists more than {MOST_TOOLS:,} tools, or {MOST_PAGES} pages of them")

@@ -9,10 +9,16 @@ from services.kit.telemetry.names import METRIC_PREFIX
 
 _PREFIX = METRIC_PREFIX + "mcp_"
 
+TOOL_STATES = ("accepted", "changed", "gone")
 TOOLS = Gauge(
     _PREFIX + "tools",
     "Tools that agents may call, by server and how it had them when it was last asked: accepted, changed, gone.",
     ["server", "state"],
+)
+LEFT_OUT = Gauge(
+    _PREFIX + "tools_left_out",
+    "Tools of the file of servers that agents are not offered, by server: not accepted, or not to be used.",
+    ["server"],
 )
 CALL_OUTCOMES = ("ok", "refused", "unknown", "away", "busy")
 CALLS = Counter(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -16,6 +17,7 @@ from signalbox.v1 import tools_pb2
 from services.mcp_executor.accepted import Definition
 from services.mcp_executor.servers import AllowedTool, McpServer, name_of
 
+_UNUSABLE: Final = (TypeError, ValueError, OverflowError, RecursionError, DecodeError, SchemaError)
 # Each goes into prompts.
 LONGEST_DESCRIPTION: Final = 10_000
 LARGEST_SCHEMA_BYTES: Final = 100_000
@@ -48,20 +50,26 @@ def problem_of(definition: Definition, allowed: AllowedTool) -> str:
         return "the server does not say that it only reads; say `effect: reads` or `effect: writes`"
     if len(definition.description or "") > LONGEST_DESCRIPTION:
         return f"its description is longer than {LONGEST_DESCRIPTION:,} characters"
-    schema, of_results = definition.input_schema, definition.output_schema or {}
-    for given, of in ((schema, "arguments"), (of_results, "results")):
-        try:
-            carried = struct_pb2.Struct()
-            carried.update(given)
-            wire = tools_pb2.Tool(input_schema=carried).SerializeToString()
-            tools_pb2.Tool.FromString(wire)
-            if len(wire) > LARGEST_SCHEMA_BYTES:
-                return f"its schema of {of} is larger than {LARGEST_SCHEMA_BYTES:,} bytes"
-            # Of arguments agents are told draft 2020-12; results are of the draft that they name.
-            draft = Draft202012Validator if given is schema else validator_for(given, default=Draft202012Validator)
-            draft.check_schema(given)
-        except (TypeError, ValueError, OverflowError, RecursionError, DecodeError, SchemaError) as error:
-            return f"its schema of {of} can't be used: {str(error).splitlines()[0]}"
+    if definition.task_support:
+        return "its server gives results as tasks of MCP alone, which are not offered"
+    schema = definition.input_schema
+    try:
+        carried = struct_pb2.Struct()
+        carried.update(schema)
+        wire = tools_pb2.Tool(input_schema=carried).SerializeToString()
+        tools_pb2.Tool.FromString(wire)
+        if len(wire) > LARGEST_SCHEMA_BYTES:
+            return f"its schema of arguments is larger than {LARGEST_SCHEMA_BYTES:,} bytes"
+        Draft202012Validator.check_schema(schema)
+    except _UNUSABLE as error:
+        return f"its schema of arguments can't be used: {str(error).splitlines()[0]}"
+    of_results = definition.output_schema or {}
+    try:
+        # No model is told of it, and a larger one is held against its draft by whoever holds results against it.
+        if len(json.dumps(of_results)) <= LARGEST_SCHEMA_BYTES:
+            validator_for(of_results, default=Draft202012Validator).check_schema(of_results)
+    except _UNUSABLE as error:
+        return f"its schema of results can't be used: {str(error).splitlines()[0]}"
     if schema.get("type") != "object":
         return "its arguments are no object"
     if allowed.key_argument and allowed.key_argument not in (schema.get("properties") or {}):

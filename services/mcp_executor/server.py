@@ -16,6 +16,7 @@ from services.kit.wire.needs import needed_text
 from services.kit.wire.server import Registration, Service
 from services.mcp_executor.accepted import Accepted, AcceptedFileError, read_accepted
 from services.mcp_executor.executor import AcceptedTool, McpToolExecutor
+from services.mcp_executor.metrics import LEFT_OUT
 from services.mcp_executor.offer import offered
 from services.mcp_executor.schemas import ResultChecks
 from services.mcp_executor.servers import McpServers
@@ -34,7 +35,8 @@ async def build(settings: McpExecutorSettings, stack: AsyncExitStack) -> Service
         offer = offered(name, server, accepted.get(name, {}))
         for place, why in offer.left_out.items():
             log.warning("tool is not offered", tool=place, why=why)
-        there = ToolServer(name, server, accepted.get(name, {}), settings, checks)
+        LEFT_OUT.labels(name).set(len(offer.left_out))
+        there = ToolServer(name, server, {tool: each for tool, each, _ in offer.tools.values()}, settings, checks)
         stack.push_async_callback(there.aclose)
         tools += [AcceptedTool(called, there, *each) for called, each in offer.tools.items()]
     public_key = await needed_text(settings.run_token_public_key_file)

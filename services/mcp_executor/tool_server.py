@@ -21,11 +21,12 @@ from services.kit.telemetry.metrics import exemplar, from_zero
 from services.kit.tools.executor import ToolRefused
 from services.kit.wire.tasks import detached
 from services.mcp_executor.accepted import Definition
-from services.mcp_executor.connection import AccessRefused, Connection, NoAnswer, NotHeard, SessionRefused
+from services.mcp_executor.connection import AccessRefused, Connection, Listed, NoAnswer, NotHeard, SessionRefused
 from services.mcp_executor.errors import AnswerNotRead, CallFailed, OutcomeUnknown, ServerAway, ServerBusy, ToolChanged
 from services.mcp_executor.exchange import CallersTokens
 from services.mcp_executor.http_answers import BoundedTransport, McpTransport
-from services.mcp_executor.metrics import CALL_DURATION, CALL_OUTCOMES, CALLS, TOOLS
+from services.mcp_executor.listings import with_sound_tools
+from services.mcp_executor.metrics import CALL_DURATION, CALL_OUTCOMES, CALLS, TOOL_STATES, TOOLS
 from services.mcp_executor.outage import Outage
 from services.mcp_executor.program import program
 from services.mcp_executor.schemas import TOO_MUCH, ResultChecks
@@ -53,7 +54,7 @@ class _Open:
 
     token: str = field(repr=False)
     connection: Connection
-    definitions: Mapping[str, Definition] = field(default_factory=dict)
+    listed: Listed = field(default_factory=lambda: Listed({}, {}))
     known_until: float = 0.0
     calls: int = 0
     is_retired: bool = False
@@ -97,12 +98,11 @@ class ToolServer:
         self._callers = (
             CallersTokens(name, server.token_exchange, self._issuer) if server.token_exchange and self._issuer else None
         )
-        for state in ("accepted", "changed", "gone"):
-            TOOLS.labels(name, state)
+        from_zero(TOOLS, [name], TOOL_STATES)
         from_zero(CALLS, [name], CALL_OUTCOMES)
         from_zero(CALL_DURATION, [name])
 
-    async def definitions(self) -> Mapping[str, Definition]:
+    async def listed(self) -> Listed:
         """Returns what the server says of its tools now, by the executor's own token. Raises ServerAway."""
         try:
             async with self._using(self._own_token()) as opened:
@@ -223,16 +223,22 @@ class ToolServer:
         self._outage.answered()
         return found
 
-    def _check(self, tool: str, definitions: Mapping[str, Definition]) -> None:
+    def _check(self, tool: str, listed: Listed) -> None:
         """Holds what a server offers against what was accepted. Raises ToolChanged."""
-        offered = definitions.get(tool)
-        if offered is None:
+        state = self._state_of(tool, listed)
+        if state == "gone":
             raise ToolChanged("tool_gone", f"The server {self.name} has no tool {tool} any more.")
-        if offered.digest != self._accepted[tool].digest:
+        if state == "changed":
             raise ToolChanged(
                 "tool_changed",
                 f"The server {self.name} has changed its tool {tool}, and nobody has accepted that; do without it.",
             )
+
+    def _state_of(self, tool: str, listed: Listed) -> str:
+        offered = listed.tools.get(tool)
+        if offered is None:
+            return "changed" if tool in listed.invalid else "gone"
+        return "accepted" if offered.digest == self._accepted[tool].digest else "changed"
 
     async def _check_result(self, tool: str, result: mcp_types.CallToolResult, *, within_s: float) -> None:
         """Holds a result against what was accepted. Raises CallFailed, also where that takes longer."""
@@ -250,24 +256,21 @@ class ToolServer:
             told = f"No result: it is not what the tool says it is ({problem}). What was asked for may have been done."
             raise CallFailed("tool_failed", told)
 
-    async def _known(self, opened: _Open, *, anew: bool = False) -> Mapping[str, Definition]:
+    async def _known(self, opened: _Open, *, anew: bool = False) -> Listed:
         if anew or time.monotonic() >= opened.known_until:
-            tools = await opened.connection.tools()
-            opened.definitions = {name: Definition.of(tool) for name, tool in tools.items()}
+            opened.listed = await opened.connection.tools()
             opened.known_until = time.monotonic() + self._settings.mcp_check_interval_s
-            self._tell(opened.definitions)
-        return opened.definitions
+            self._tell(opened.listed)
+        return opened.listed
 
-    def _tell(self, definitions: Mapping[str, Definition]) -> None:
-        states = {"accepted": 0, "changed": 0, "gone": 0}
-        for tool, accepted in self._accepted.items():
-            offered = definitions.get(tool)
-            state = "gone" if offered is None else "accepted" if offered.digest == accepted.digest else "changed"
-            states[state] += 1
+    def _tell(self, listed: Listed) -> None:
+        states = {tool: self._state_of(tool, listed) for tool in self._accepted}
+        for tool, state in states.items():
             if state != "accepted":
-                log.warning("tool is not as accepted", server=self.name, tool=tool, state=state)
-        for state, count in states.items():
-            TOOLS.labels(self.name, state).set(count)
+                why = listed.invalid.get(tool, "")
+                log.warning("tool is not as accepted", server=self.name, tool=tool, state=state, why=why)
+        for state in TOOL_STATES:
+            TOOLS.labels(self.name, state).set(sum(each == state for each in states.values()))
 
     async def _token(self, on_behalf: OnBehalf) -> str:
         """Returns the token to call with. Raises GrantMissing, ServerAway."""
@@ -344,7 +347,8 @@ class ToolServer:
                 reached = streamable_http_client(
                     str(self._server.url), http_client=http, max_sse_event_size=self._settings.mcp_answer_bytes
                 )
-            client = await stack.enter_async_context(Client(reached, read_timeout_seconds=timeout_s, cache=None))
+            sound = with_sound_tools(reached, lambda: client.protocol_version)
+            client = await stack.enter_async_context(Client(sound, read_timeout_seconds=timeout_s, cache=None))
             # The library's own check has no bounds, and holds up all servers meanwhile.
             client.session.validate_tool_result = _unchecked  # type: ignore[assignment, method-assign]
             yield client

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +28,12 @@ from mcp.types import (
 )
 from pydantic import BaseModel
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from services.kit.errors import error_detail
 from services.kit.identity.keys import KeyPair
 from services.kit.tools.executor import BEHIND
+from services.mcp_executor.metrics import LEFT_OUT
 from services.mcp_executor.schemas import TOO_MUCH, ResultChecks
 from tests.fixtures.mcp_server import READS, Served
 from tests.fixtures.odd_mcp import SEARCH, Odd, serving_odd
@@ -73,6 +74,89 @@ async def test_whatever_of_a_tool_changes_it_is_refused_until_accepted(
         assert odd.calls == 0
         listed = (await executor.listed())["tickets_search"]
         assert (listed.description, listed.read_only) == ("Finds tickets.", True)
+
+
+SOUND = {"name": "search", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
+HEADER = {"x-mcp-header": "Authorization: x", "type": "string"}
+NONE_OF_MCP: dict[str, tuple[Any, str]] = {
+    "no schema": ({"name": "odd"}, "odd: can't be offered: it is no tool of MCP: inputSchema: Field required"),
+    "a schema that is none": (
+        {**SOUND, "name": "odd", "inputSchema": []},
+        "odd: can't be offered: it is no tool of MCP",
+    ),
+    "hints that are none": ({**SOUND, "name": "odd", "annotations": 1}, "odd: can't be offered: it is no tool of MCP"),
+    "no name": ({**SOUND, "name": 5}, "number 1: not allowed"),
+    "nothing": (None, "number 1: not allowed"),
+    "of two meanings": (
+        {**SOUND, "description": "Finds other things."},
+        "search: can't be offered: it is no tool of MCP",
+    ),
+    "a header of ours": (
+        {**SOUND, "name": "odd", "inputSchema": {"type": "object", "properties": {"a": HEADER}}},
+        "odd: can't be offered: it is no tool of MCP: property 'a': x-mcp-header",
+    ),
+    "tasks alone": (
+        {**SOUND, "name": "odd", "execution": {"taskSupport": "required"}},
+        "odd: can't be offered: its server gives results as tasks of MCP alone",
+    ),
+}
+
+
+def listing(tools: list[Any], *, before_2026: bool) -> Callable[[Request], Awaitable[Response | None]]:
+    """What lists these tools in a server's place."""
+
+    async def listed(request: Request) -> Response | None:
+        asked = json.loads(await request.body() or b"{}")
+        answer: dict[str, Any] = {"jsonrpc": "2.0", "id": asked.get("id")}
+        if before_2026 and asked.get("method") == "server/discover":
+            return JSONResponse({**answer, "error": {"code": -32601, "message": "Method not found"}})
+        if asked.get("method") != "tools/list":
+            return None
+        now = {} if before_2026 else {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+        return JSONResponse({**answer, "result": {"tools": tools, **now}})
+
+    return listed
+
+
+@pytest.mark.parametrize("before_2026", [True, False])
+@pytest.mark.parametrize("kind", NONE_OF_MCP)
+async def test_of_a_tool_that_can_not_be_offered_it_is_said_why_and_others_are(
+    tmp_path: Path, keys: KeyPair, tickets: Served, capsys: pytest.CaptureFixture[str], kind: str, before_2026: bool
+) -> None:
+    odd, told = NONE_OF_MCP[kind]
+    is_of_the_other = (kind == "a header of ours" and before_2026) or (kind == "tasks alone" and not before_2026)
+    tools = {"search": {"name": "tickets_long_text"}, "long_text": {"effect": "reads", "name": "tickets_search"}}
+    file = write_servers(tmp_path, url=tickets.url, tools={**tools, "odd": {"name": "note"}})
+    tickets.instead = listing([odd, SOUND, {**SOUND, "name": "long_text"}], before_2026=before_2026)
+    assert await accepted(file) == (0 if is_of_the_other else 1)
+    assert (f"tickets.{told}" in capsys.readouterr().out) is not is_of_the_other
+    async with executing(file, keys) as executor:
+        answer = await executor.call("tickets_search", length=2)
+        assert answer.output.text == "éé", answer
+        left_out = 3 - len(await executor.listed())
+    assert left_out == {"of two meanings": 2}.get(kind, 0 if is_of_the_other else 1)
+    assert LEFT_OUT.labels("tickets")._value.get() == left_out
+
+
+async def test_a_tool_that_becomes_none_has_changed(tmp_path: Path, keys: KeyPair, tickets: Served) -> None:
+    tickets.instead = listing([SOUND], before_2026=False)
+    file = write_servers(tmp_path, url=tickets.url, tools=ONLY_SEARCH)
+    assert await accepted(file) == 0
+    tickets.instead = listing([{"name": "search"}], before_2026=False)
+    async with executing(file, keys) as executor:
+        assert (await executor.call("tickets_search", words="x")).error.reason == "tool_changed"
+
+
+async def test_a_large_schema_of_results_is_held_and_told_to_no_model(tmp_path: Path, keys: KeyPair, odd: Odd) -> None:
+    more = {f"p{number}": {"type": "string", "description": "x" * 100} for number in range(2000)}
+    schema = {**(SEARCH.output_schema or {}), "properties": {"count": {"type": "integer"}, **more}}
+    odd.tools = [changed(output_schema=schema)]
+    file = write_servers(tmp_path, url=odd.url, tools=ONLY_SEARCH)
+    assert await accepted(file) == 0
+    async with executing(file, keys) as executor:
+        assert (await executor.call("tickets_search", words="x")).output.text == "1"
+        odd.result = CallToolResult(content=[TextContent(text="1")], structured_content={"count": 1, "p7": 7})
+        assert "p7: 7 is not of type" in (await executor.call("tickets_search", words="x")).error.message
 
 
 async def test_a_list_without_an_end_is_read_no_further(

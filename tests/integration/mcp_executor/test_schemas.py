@@ -128,11 +128,11 @@ OFFERED: dict[str, tuple[dict[str, Any], str, str]] = {
     "no type that there is": ({"properties": {"a": {"type": "nothing"}}}, "is not valid", "is not valid"),
     "very large": (
         {"properties": {f"{number}": {"description": "x" * 1000} for number in range(100)}},
-        f"larger than {LARGEST_SCHEMA_BYTES:,}", f"larger than {LARGEST_SCHEMA_BYTES:,}",
+        f"larger than {LARGEST_SCHEMA_BYTES:,}", "",
     ),
     "too deep": (tree(**nested(5000, {})), "can't be used", "can't be used"),
     "of no draft": ({"$schema": []}, "can't be used", "can't be used"),
-    "a number beyond all": ({"maximum": 10**400}, "can't be used", "can't be used"),
+    "a number beyond all": ({"maximum": 10**400}, "can't be used", ""),
     "of an earlier draft": (
         {"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"a": {"items": [{}]}}}, "is not", "",
     ),
