@@ -83,6 +83,8 @@ NAMES: Mapping[str, frozenset[str]] = {
         "RunEvent": "run_id",
         "StateChanged": "waiting_for cause",
         "Table": "truncated_by",
+        "Task": "task_id name triggers",
+        "TaskWrite": "field",
         "Thread": "thread_id active_run_id agent",
         "ThreadState": "run_id next_nodes",
         "TokenChunk": "node message_id",

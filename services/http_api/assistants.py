@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -46,6 +46,10 @@ class Assistant:
         """Names of the state's fields that it gives back; empty where that is not known."""
         schema = json_of(self.agent.output_schema)
         return frozenset(schema.get("properties") or ())
+
+    def reads(self, node: str) -> Sequence[str]:
+        """Returns the fields of the state that a node is given; none where that is not known."""
+        return next((each.reads for each in self.agent.outline.nodes if each.node == node), ())
 
     def known(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Returns what of an input the graph's state has; all of it where that is nothing, so that it is refused.

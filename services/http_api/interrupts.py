@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
-from google.protobuf.struct_pb2 import Struct
 from signalbox.v1 import runs_pb2
 
 from services.http_api.errors import Invalid
-from services.http_api.json_bodies import json_of, value_of
+from services.http_api.json_bodies import json_of, json_of_value, value_of
 
 INTERRUPT = "__interrupt__"
 _MOST_ANSWER_CHARACTERS = 4000
@@ -27,17 +26,11 @@ def interrupts_of(asked: runs_pb2.InputRequest) -> list[dict[str, Any]]:
     return [
         {
             "id": each.interrupt_id,
-            "value": _payload(each),
+            "value": json_of_value(each.payload),
             **({"response_schema": json_of(each.answer_schema)} if each.HasField("answer_schema") else {}),
         }
         for each in asked.interrupts
     ]
-
-
-def _payload(interrupt: runs_pb2.Interrupt) -> Any:
-    struct = Struct()
-    struct.fields["value"].CopyFrom(interrupt.payload)
-    return json_of(struct)["value"]
 
 
 def answer_of(run: runs_pb2.Run, resume: Any) -> runs_pb2.ResumeRunRequest:

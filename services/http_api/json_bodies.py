@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.struct_pb2 import Struct, Value
+from google.protobuf.timestamp_pb2 import Timestamp
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -75,6 +76,16 @@ def json_of(struct: Struct) -> dict[str, Any]:
     """Returns what a message holds as JSON; numbers that are whole as integers, as they were sent."""
     found: dict[str, Any] = _whole(MessageToDict(struct))
     return found
+
+
+def json_of_value(value: Value) -> Any:
+    """Returns what any JSON in a message is."""
+    return _whole(MessageToDict(value))
+
+
+def moment(time: Timestamp) -> str:
+    """Returns a time as the protocol has it."""
+    return f"{time.ToDatetime().isoformat(timespec='microseconds')}+00:00"
 
 
 def _whole(value: Any) -> Any:

@@ -21,6 +21,11 @@ MOST_ATTEMPTS: Final = 32
 # release, as there may be in an upgrade, are passed over: what only they tell of is told once more.
 _EVENT_ID: Final = re.compile(r"(\d{1,18})\.(-?\d{1,9})((?:[!-,/;-@\[-`{-~][0-9A-Za-z:.-]{1,64})*)", re.ASCII)
 _COUNT: Final = re.compile(r"([+~])([0-9a-f]{8}):(\d{1,9})(?![0-9A-Za-z:.-])", re.ASCII)
+_ENDED: Final = re.compile(r"=([0-9a-f]{1,64})(?![0-9A-Za-z:.-])", re.ASCII)
+_ANEW: Final = "@1"
+# Tasks of a step that the id of an event speaks of; of more it is told once more that they have ended.
+MOST_TASKS: Final = 1024
+_TASKS_OF_MARK: Final = 256
 _BEFORE_ALL: Final = -2
 
 
@@ -29,20 +34,30 @@ class Position:
     """How far a reader has heard: the platform's number of the last event, and the step of the last state.
 
     `said` has the characters that were told of messages under way, by a digest of their ids, the latest last, and
-    `written` the writes of attempts at nodes.
+    `written` the writes of attempts at nodes. `ended` has a bit for each task behind the state that was told to have
+    ended before its step; where `is_anew`, those tasks are still to be told to begin, since their run goes on.
     """
 
     sequence: int = 0
     step: int = _BEFORE_ALL
     said: dict[str, int] = field(default_factory=dict)
     written: dict[str, int] = field(default_factory=dict)
+    ended: int = 0
+    is_anew: bool = False
+
+    def steps_on(self, step: int) -> None:
+        """Notes that all of a step is told."""
+        self.step, self.ended, self.is_anew = step, 0, False
+        self.said.clear()
 
     @property
     def id(self) -> str:
         """As the id of an event."""
         said = [f"+{digest}:{length}" for digest, length in list(self.said.items())[-MOST_UNDER_WAY:]]
         written = [f"~{digest}:{count}" for digest, count in list(self.written.items())[-MOST_ATTEMPTS:]]
-        return f"{self.sequence}.{self.step}{''.join(said + written)}"
+        ended = [f"={part:x}" for part in _parts(self.ended)]
+        anew = [_ANEW] if self.is_anew else []
+        return f"{self.sequence}.{self.step}{''.join(said + written + ended + anew)}"
 
     def part(self, event: str, data: Any) -> Part:
         """Returns an event behind which a reader goes on from here."""
@@ -51,6 +66,13 @@ class Position:
     def group(self, parts: Sequence[Part]) -> list[Part]:
         """Returns what is told together. Only behind the last of it a reader goes on: it has then heard all."""
         return [*parts[:-1], *(self.part(last.event, last.data) for last in parts[-1:])]
+
+
+def _parts(ended: int) -> list[int]:
+    """Returns the bits of tasks as numbers that are short enough for a mark, as far as there are marks."""
+    ended &= (1 << MOST_TASKS) - 1
+    count = -(-ended.bit_length() // _TASKS_OF_MARK)
+    return [ended >> number * _TASKS_OF_MARK & (1 << _TASKS_OF_MARK) - 1 for number in range(count)]
 
 
 def heard(counts: Mapping[str, int], name: str) -> int:
@@ -78,6 +100,9 @@ def position_of(last_event_id: str) -> Position:
     position = Position(int(found[1]), int(found[2]))
     for mark, digest, count in _COUNT.findall(found[3]):
         (position.said if mark == "+" else position.written)[digest] = int(count)
+    parts = _ENDED.findall(found[3])[: MOST_TASKS // _TASKS_OF_MARK]
+    position.ended = sum(int(part, 16) << number * _TASKS_OF_MARK for number, part in enumerate(parts))
+    position.is_anew = _ANEW in found[3]
     return position
 
 

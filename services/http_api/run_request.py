@@ -18,14 +18,12 @@ from services.http_api.errors import Invalid
 from services.http_api.json_bodies import struct_of
 from services.kit.errors import FieldViolation
 
-VALUES, UPDATES, CUSTOM, CHECKPOINTS = "values", "updates", "custom", "checkpoints"
+VALUES, UPDATES, CUSTOM, CHECKPOINTS, TASKS, DEBUG = "values", "updates", "custom", "checkpoints", "tasks", "debug"
 # What models say, word by word, or each time with all that was said of the message before.
 MESSAGES, WHOLE_MESSAGES = "messages-tuple", "messages"
-MODES: Final = (VALUES, UPDATES, MESSAGES, WHOLE_MESSAGES, CUSTOM, CHECKPOINTS)
+MODES: Final = (VALUES, UPDATES, MESSAGES, WHOLE_MESSAGES, CUSTOM, CHECKPOINTS, TASKS, DEBUG)
 _REFUSED_MODES: Final = {
     "events": "the platform tells steps and what models say, and no callbacks",
-    "debug": "it is tasks and checkpoints, and tasks are not told; ask for checkpoints",
-    "tasks": "what each was given and brought is not told apart where several run in a step; ask for updates",
     "tools": "ask for updates, which has what tools gave back",
 }
 _POLICIES: Final = {

@@ -78,6 +78,8 @@ class RunStream:
         while True:
             tried_at = asyncio.get_running_loop().time()
             try:
+                async for part in self._steps.go_on():
+                    yield part
                 async with aclosing(self._watch()) as events:
                     async for event in events:
                         async for part in self._of(event):
@@ -111,23 +113,32 @@ class RunStream:
         )
 
     async def _of(self, event: runs_pb2.RunEvent) -> AsyncIterator[Part]:
-        for written in self._written(event):
-            if not self._skipping:
-                yield written
         if self._skipping:
             if event.state_changed.input_request.input_request_id == self._skipping:
                 self._skipping = ""
             self._position.sequence = event.sequence or self._position.sequence
-        elif event.sequence:
-            async for part in self._of_numbered(event):
+            for _ in self._written(event):
+                pass  # it has been heard
+            return
+        told = self._of_numbered(event) if event.sequence else self._of_words(event)
+        async for part in told:
+            yield part
+
+    async def _of_words(self, event: runs_pb2.RunEvent) -> AsyncIterator[Part]:
+        if self._assistant.is_hosted:
+            async for part in self._steps.begin():
                 yield part
-        elif event.HasField(TOKENS_RESET):
+        for part in self._written(event):
+            yield part
+        if event.HasField(TOKENS_RESET):
             self._messages.reset(event.tokens_reset.node)
         elif event.HasField(TOKEN_CHUNK):
-            for said in self._chunk(event.token_chunk):
-                yield said
+            for part in self._chunk(event.token_chunk):
+                yield part
 
     async def _of_numbered(self, event: runs_pb2.RunEvent) -> AsyncIterator[Part]:
+        for part in self._written(event):
+            yield part
         kind, self._asked = event.WhichOneof("event"), None
         if kind in (DECISION, NODE_COMPLETED, RUN_ENDED) or event.state_changed.HasField("input_request"):
             # All that is known by now is told before the reader is said to have heard of the event.
@@ -139,7 +150,7 @@ class RunStream:
             self._asked = event.state_changed.input_request
         if kind == RUN_ENDED:
             self.ended = event.run_ended.run
-            for part in self._ending(event.run_ended.run):
+            for part in await self._ending(event.run_ended.run):
                 yield part
 
     async def _left_off(self) -> AsyncIterator[Part]:
@@ -158,13 +169,7 @@ class RunStream:
             else:
                 raise GatewayAway("the run goes on")
         if self._asked is not None:
-            asked = interrupts_of(self._asked)
-            found = []
-            if self._wanted.has(UPDATES):
-                found.append(Part(UPDATES, {INTERRUPT: asked}))
-            if self._wanted.has(VALUES):
-                found.append(Part(VALUES, {**await self._values_now(), INTERRUPT: asked}))
-            for part in self._position.group(found):
+            for part in self._position.group(await self._asking(interrupts_of(self._asked))):
                 yield part
         yield self._position.part(END, None)
 
@@ -178,8 +183,10 @@ class RunStream:
         async for part in self._steps.until(event):
             yield part
 
-    async def _values_now(self) -> dict[str, Any]:
-        return await self._steps.values_now() if self._assistant.is_hosted else {}
+    async def _asking(self, asked: list[dict[str, Any]]) -> list[Part]:
+        if self._assistant.is_hosted:
+            return await self._steps.leave_open(asked)
+        return [Part(mode, {INTERRUPT: asked}) for mode in (UPDATES, VALUES) if self._wanted.has(mode)]
 
     def _written(self, event: runs_pb2.RunEvent) -> Iterator[Part]:
         """Yields what nodes wrote and the reader has not heard; what is missing comes with the node's end."""
@@ -200,8 +207,11 @@ class RunStream:
         is_inside = "/" in chunk.node and self._assistant.is_hosted
         return [] if is_inside and not self._wanted.inside else self._messages.chunk(chunk)
 
-    def _ending(self, run: runs_pb2.Run) -> list[Part]:
+    async def _ending(self, run: runs_pb2.Run) -> list[Part]:
         found: list[Part] = []
+        problem = problem_of(run)
+        if problem is not None and self._assistant.is_hosted:
+            found += await self._steps.leave_open(problem=problem["message"])
         output = output_of(run)
         # A hosted graph's last state has been told, unless retention was faster.
         if self._wanted.has(VALUES) and output and not (self._assistant.is_hosted and self._steps.has_told):

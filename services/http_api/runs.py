@@ -21,7 +21,7 @@ from services.http_api.event_stream import Part, StreamedAnswer, Streams, awaite
 from services.http_api.forks import asking_of, cancel, fork_of, forked
 from services.http_api.gateway import Caller, Gateway
 from services.http_api.interrupts import INTERRUPT, answer_of, interrupts_of
-from services.http_api.json_bodies import BodyReader, Json, struct_of
+from services.http_api.json_bodies import BodyReader, Json, moment, struct_of
 from services.http_api.metrics import EVENTS_SENT, STREAMS_RESUMED
 from services.http_api.reader import CANCEL_ON_DISCONNECT, CANCELS, Position, Wanted, position_of
 from services.http_api.run_request import (
@@ -37,8 +37,9 @@ from services.http_api.run_request import (
     read_body,
 )
 from services.http_api.run_results import output_of, problem_of
+from services.http_api.run_steps import position_behind
 from services.http_api.run_stream import ERROR, RunStream
-from services.http_api.thread_states import ThreadStates, moment, place_of
+from services.http_api.thread_states import ThreadStates, place_of
 from services.http_api.whole_batches import created_whole
 from services.kit.telemetry.logs import get_logger
 from services.kit.wire.pages import pages
@@ -298,9 +299,11 @@ class RunRoutes:
         try:
             state = await caller.call(
                 caller.stubs.threads.GetRunState,
-                threads_pb2.GetRunStateRequest(run_id=asking.run_id, as_output=True, without_checkpoints=True),
+                threads_pb2.GetRunStateRequest(
+                    run_id=asking.run_id, as_output=True, without_checkpoints=True, with_tasks=True
+                ),
             )
-            position.step = state.state.checkpoint.step
+            position = position_behind(state.state)
         except NotFound:
             position.step = 0  # it asks before its first step
         run = (await caller.call(caller.stubs.runs.ResumeRun, answer)).run

@@ -11,9 +11,8 @@ from starlette.responses import Response
 
 from services.http_api.errors import Invalid, NotFound
 from services.http_api.gateway import Gateway
-from services.http_api.json_bodies import BodyReader, Json, json_of, struct_of
+from services.http_api.json_bodies import BodyReader, Json, json_of, moment, struct_of
 from services.http_api.run_request import Body, read_body
-from services.http_api.thread_states import moment
 
 MINUTE_S: Final = 60
 ITEM_NOT_FOUND: Final = "ITEM_NOT_FOUND"

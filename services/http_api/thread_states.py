@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from google.protobuf.timestamp_pb2 import Timestamp
 from signalbox.v1 import runs_pb2, threads_pb2
 
 from services.http_api.assistants import assistant_id_of
 from services.http_api.errors import Conflict, Invalid, NotAllowed, NotFound
 from services.http_api.gateway import Caller
 from services.http_api.interrupts import interrupts_of
-from services.http_api.json_bodies import json_of
+from services.http_api.json_bodies import json_of, moment
 from services.http_api.run_results import problem_of
 from services.http_api.run_steps import STATES_AT_ONCE
+from services.http_api.tasks import asked_by, result_of
 from services.kit.wire.pages import pages
 
 # As LangGraph's server has it: older clients ask for so many. What has been read by then is all, where it is large.
@@ -207,7 +207,7 @@ class ThreadStates:
 
     async def _state(self, run_id: str, step: int | None = None) -> threads_pb2.GetRunStateResponse:
         request = threads_pb2.GetRunStateRequest(
-            run_id=run_id, step=step, as_output=True, without_checkpoints=step is not None
+            run_id=run_id, step=step, as_output=True, without_checkpoints=step is not None, with_tasks=True
         )
         return await self._caller.call(self._caller.stubs.threads.GetRunState, request)
 
@@ -236,7 +236,7 @@ class ThreadStates:
         if not steps:
             return
         request = threads_pb2.ListRunStatesRequest(
-            run_id=left.run.run_id, before_step=steps[-1] + 1, newest_first=True, as_output=True
+            run_id=left.run.run_id, before_step=steps[-1] + 1, newest_first=True, as_output=True, with_tasks=True
         )
         call = partial(self._caller.call, self._caller.stubs.threads.ListRunStates)
         async for page in pages(call, request, "states", limit=len(steps), size=STATES_AT_ONCE):
@@ -248,12 +248,13 @@ class ThreadStates:
         checkpoint, run = state.checkpoint, left.run
         is_last = checkpoint.checkpoint_id == left.last.checkpoint.checkpoint_id
         self._read_bytes += state.ByteSize()
-        asked = interrupts_of(run.input_request) if is_last and run.HasField("input_request") else []
-        following = list(checkpoint.next_nodes)
+        asked = (interrupts_of(run.input_request) if run.HasField("input_request") else []) if is_last else None
         problem = problem_of(run) if is_last else None
+        tasks = _tasks(state, asked, problem["message"] if problem else None)
+        following = [task["name"] for task in tasks if not is_last or task["result"] is None or task["error"]]
         return {
             "values": json_of(state.values),
-            "next": following,
+            "next": [name for name in following if name],
             "checkpoint": self._checkpoint(Place(run.run_id, checkpoint.checkpoint_id)),
             "metadata": {
                 "run_id": run.run_id,
@@ -264,8 +265,8 @@ class ThreadStates:
             },
             "created_at": moment(checkpoint.create_time),
             "parent_checkpoint": self._checkpoint(parent) if parent else None,
-            "tasks": _tasks(following, asked, problem["message"] if problem else None),
-            "interrupts": asked,
+            "tasks": tasks,
+            "interrupts": [each for task in tasks for each in task["interrupts"]],
         }
 
     def _checkpoint(self, place: Place) -> dict[str, Any]:
@@ -310,23 +311,31 @@ def _made_of(run: runs_pb2.Run) -> Place | None:
     return Place(made_of.run_id, made_of.checkpoint_id) if run.HasField("forked_from") else None
 
 
-def _tasks(following: Sequence[str], asked: Sequence[dict[str, Any]], failed: str | None) -> list[dict[str, Any]]:
-    """Returns what runs next. Which of several asks, the platform does not say: the last is given the interrupts."""
-    names = list(following) or ([""] if asked or failed else [])
-    return [
+def _tasks(
+    state: threads_pb2.ThreadState, asked: Sequence[dict[str, Any]] | None, failed: str | None
+) -> list[dict[str, Any]]:
+    """Returns what runs next from a state, and what it has brought; `asked` are all open interrupts of the last one."""
+    open_ = None if asked is None else {each["id"]: each for each in asked}
+    # A runtime of the release before names them only.
+    named = [
+        threads_pb2.Task(task_id=f"{number}", name=name) for number, name in enumerate(state.checkpoint.next_nodes)
+    ]
+    tasks = list(state.tasks) or named or ([threads_pb2.Task()] if asked or failed else [])
+    told = [
         {
-            "id": f"{number}",
-            "name": name,
-            "error": failed if number == len(names) - 1 else None,
-            "interrupts": list(asked) if number == len(names) - 1 else [],
+            "id": task.task_id,
+            "name": task.name,
+            "error": (failed if task.error else None) or task.error or None,
+            "interrupts": asked_by(task, open_),
             "checkpoint": None,
             "state": None,
-            "result": None,
+            "result": result_of(task) if task.has_ended else None,
         }
-        for number, name in enumerate(names)
+        for task in tasks
     ]
-
-
-def moment(time: Timestamp) -> str:
-    """Returns a time as the protocol has it."""
-    return f"{time.ToDatetime().isoformat(timespec='microseconds')}+00:00"
+    # What is of none of them is said of the last.
+    if asked and not any(each["interrupts"] for each in told):
+        told[-1]["interrupts"] = list(asked)
+    if failed and not any(each["error"] for each in told):
+        told[-1]["error"] = failed
+    return told

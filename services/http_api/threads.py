@@ -20,10 +20,10 @@ from services.http_api.errors import Conflict, Invalid, NotFound
 from services.http_api.forks import asking_of, fork_of, forked
 from services.http_api.gateway import Caller, Gateway
 from services.http_api.interrupts import interrupts_of
-from services.http_api.json_bodies import BodyReader, Json, json_of, struct_of
+from services.http_api.json_bodies import BodyReader, Json, json_of, moment, struct_of
 from services.http_api.run_request import END_NODE, Body, Checkpoint, key_of, read_body
 from services.http_api.run_results import ended, problem_of
-from services.http_api.thread_states import MOST_STATES, ThreadStates, moment, place_of
+from services.http_api.thread_states import MOST_STATES, ThreadStates, place_of
 from services.kit.wire.pages import listed
 
 MOST_THREADS: Final = 100

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -102,11 +102,11 @@ class ToldMessages:
         """Takes back what a node has said; without a node, what any has."""
         self._told.reset(node)
 
-    def in_step(self, node: str, step: int, changes: Mapping[str, Any]) -> list[Part]:
-        """Returns what is still to be told of messages that a node's step has brought."""
+    def in_step(self, step: int, changes: Mapping[str, Any], node_of: Callable[[Mapping[str, Any]], str]) -> list[Part]:
+        """Returns what is still to be told of messages that a step has brought, each by the node that it is of."""
         found: list[Part] = []
-        metadata = {**self._of_node(node), "langgraph_step": step}
         for message in messages_in(changes):
+            metadata = {**self._of_node(node_of(message)), "langgraph_step": step}
             rest = self._told.rest(message)
             if rest and self._wanted.has(MESSAGES):
                 message = _words(message["id"], rest)

@@ -55,6 +55,7 @@ def _node(node: RoutedNode) -> outline_pb2.NodeOutline:
             router=table.name if table else "",
             rules=rules_proto(table) if table else [],
             decided_by=DECIDED_BY.get(node.decided_by),
+            reads=node.reads,
         )
     if node.router is None:
         return outline_pb2.NodeOutline(node=node.name, then=node.then)

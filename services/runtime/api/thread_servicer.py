@@ -14,6 +14,7 @@ from signalbox.v1 import threads_pb2, threads_pb2_grpc
 
 from services.runtime.api.callers import Callers, Context
 from services.runtime.api.page_tokens import step_place_of, step_token, thread_place_of, time_token
+from services.runtime.api.task_wire import tasks_proto
 from services.runtime.api.wire import filter_of, run_proto, struct_proto, timestamp_proto
 from services.runtime.engine.history import Steps
 from services.runtime.engine.pages import fitting
@@ -115,6 +116,7 @@ class ThreadServicer(threads_pb2_grpc.ThreadServiceServicer):
             step,
             as_output=request.as_output,
             alone=request.without_checkpoints,
+            with_tasks=request.with_tasks,
         )
         state = _state(request.run_id, snapshot, fitting_values(snapshot.values))
         told = [] if request.without_checkpoints else [_checkpoint(each) for each in steps]
@@ -126,7 +128,11 @@ class ThreadServicer(threads_pb2_grpc.ThreadServiceServicer):
         """Lists the states of a run after its steps."""
         limit = request.page_size or STATES_PAGE
         found = await self._states.after_steps(
-            self._callers.caller(context), request.run_id, _steps(request, limit + 1), as_output=request.as_output
+            self._callers.caller(context),
+            request.run_id,
+            _steps(request, limit + 1),
+            as_output=request.as_output,
+            with_tasks=request.with_tasks,
         )
         page = fitting(
             _state(request.run_id, each, fitting_values(each.values)) for each in itertools.islice(found.states, limit)
@@ -208,6 +214,8 @@ def _state(run_id: str, snapshot: Snapshot, values: Mapping[str, Any] | None = N
         checkpoint=_checkpoint(snapshot.checkpoint),
         next_nodes=snapshot.checkpoint.next_nodes,
         values=struct_proto(values if values is not None else snapshot.values),
+        tasks=tasks_proto(snapshot.tasks),
+        ended_tasks=tasks_proto(snapshot.ended_tasks),
     )
 
 

@@ -96,15 +96,23 @@ class History:
 
     def __init__(self, serde: SerializerProtocol, rows: Iterable[bytes]) -> None:
         self._serde = serde
-        self._rows = [ormsgpack.unpackb(row, option=ormsgpack.OPT_NON_STR_KEYS) for row in rows]
-        self._row_of = {
-            (channel, version): index
-            for index, row in enumerate(self._rows)
-            for channel, version in row["versions"].items()
-        }
+        self._rows: list[dict[str, Any]] = []
+        self._row_of: dict[tuple[str, Any], int] = {}
         self._whole: dict[int, dict[str, Any]] = {}
         self._added: dict[int, dict[str, Any]] = {}
         self._values: dict[tuple[str, Any], Any] = {}
+        self.add(rows)
+
+    def add(self, rows: Iterable[bytes]) -> None:
+        """Adds rows that have been written since."""
+        for row in rows:
+            unpacked = ormsgpack.unpackb(row, option=ormsgpack.OPT_NON_STR_KEYS)
+            self._row_of |= {(channel, version): len(self._rows) for channel, version in unpacked["versions"].items()}
+            self._rows.append(unpacked)
+
+    def forget_all_but(self, versions: Versions) -> None:
+        """Keeps no values but those at these versions: others are put together again where they are asked for."""
+        self._values = {place: value for place, value in self._values.items() if place in versions.items()}
 
     def values(self, versions: Versions) -> dict[str, Any]:
         """Returns the values of the channels at these versions; channels that are empty there are left out."""

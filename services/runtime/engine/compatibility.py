@@ -19,6 +19,7 @@ from services.runtime.engine.snapshot import (
     JOIN,
     START,
     awaited_joins,
+    deferred_nodes,
     kept_values,
     pending_nodes,
     state_values,
@@ -121,7 +122,8 @@ def problems_of_step(graph: HostedGraph, version: str, found: CheckpointTuple, *
 
 
 def _gone_nodes(nodes: Set[str], found: CheckpointTuple) -> list[str]:
-    gone = sorted((pending_nodes(found) | written_nodes(found)) - nodes - {START})
+    waiting = pending_nodes(found) | deferred_nodes(found) | written_nodes(found)
+    gone = sorted(waiting - nodes - {START})
     return [f"it waits for node {node!r}, which is gone" for node in gone]
 
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import orjson
 import ormsgpack
@@ -18,9 +18,9 @@ from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
 from services.runtime.engine.changes import History, Stored, pack_changes, unpack_writes
+from services.runtime.engine.kept_rows import KeptRows, Row, RunRows
 from services.runtime.engine.queries import query
-
-Row = dict[str, Any]
+from services.runtime.engine.step_tasks import TaskWrites
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,22 @@ class Steps:
         return (self.after is None or step > self.after) and (self.before is None or step < self.before)
 
 
+class StepEnd(NamedTuple):
+    """The checkpoint that ends a step, and the one that it began with, each with what tasks wrote on top."""
+
+    found: CheckpointTuple
+    before: CheckpointTuple | None = None
+    writes: Sequence[TaskWrites] = ()
+    writes_before: Sequence[TaskWrites] = ()
+
+
 class CheckpointHistory:
-    """The checkpoints in the database."""
+    """The checkpoints in the database; of those that `after_steps` reads, the rows are kept for who reads on."""
 
     def __init__(self, pool: AsyncConnectionPool[Any], serde: SerializerProtocol) -> None:
         self._pool = pool
         self._serde = serde
+        self._kept = KeptRows(serde)
 
     async def load(self, thread_id: str, namespace: str, checkpoint_id: str | None) -> CheckpointTuple | None:
         """Returns one checkpoint of a thread, by default the latest."""
@@ -87,15 +97,54 @@ class CheckpointHistory:
                 for each in reversed(self._tuples(thread_id, namespace, reversed(wanted), history, writes)):
                     yield each
 
-    async def after_steps(self, thread_id: str, wanted: Steps) -> list[CheckpointTuple]:
-        """Returns the checkpoints of a thread that end some of its steps, without what tasks have written on top."""
+    async def after_steps(self, thread_id: str, wanted: Steps, *, with_tasks: bool = False) -> list[StepEnd]:
+        """Returns the checkpoints of a thread that end some of its steps; with what tasks wrote where that is asked."""
         async with self._pool.connection() as connection:
-            rows = await self._rows(connection, thread_id, "")
-        fitting = [row for row in rows if wanted.holds(row["metadata"].get("step", 0))]
-        history = History(self._serde, (row["changes"] for row in rows))
-        if not wanted.newest_first:
-            return self._tuples(thread_id, "", fitting[: wanted.limit], history)
-        return self._tuples(thread_id, "", fitting[-wanted.limit :], history)[::-1]
+            read = await self._rows_on(connection, thread_id)
+            fitting = [row for row in read.rows if wanted.holds(row["metadata"].get("step", 0))]
+            chosen = fitting[-wanted.limit :] if wanted.newest_first else fitting[: wanted.limit]
+            ids = {row[name] for row in chosen for name in ("checkpoint_id", "parent_checkpoint_id")} - {None}
+            writes = await self._writes_of_tasks(connection, thread_id, "", sorted(ids)) if with_tasks else {}
+        known = {row["checkpoint_id"]: row for row in read.rows}
+        found = [self._end_of_step(thread_id, row, known, read.history, writes, with_tasks) for row in chosen]
+        if read.rows:
+            read.history.forget_all_but(_body(read.rows[-1])["channel_versions"])
+        return found[::-1] if wanted.newest_first else found
+
+    async def _rows_on(self, connection: AsyncConnection[Any], thread_id: str) -> RunRows:
+        """Returns the rows of a thread, of which only those are read that are not kept."""
+        if known := self._kept.of(thread_id):
+            cursor = connection.cursor(row_factory=dict_row)
+            place = {"thread_id": thread_id, "checkpoint_ns": "", "ends": known.ends}
+            last = {name: known.rows[-1][name] for name in ("ordinal", "checkpoint_id")}
+            await cursor.execute(query("later_checkpoint_rows"), {**place, **last}, binary=True)
+            if read := self._kept.read_on(thread_id, known, await cursor.fetchall()):
+                return read
+        return self._kept.read_anew(thread_id, await self._rows(connection, thread_id, ""))
+
+    def _end_of_step(
+        self,
+        thread_id: str,
+        row: Row,
+        known: Mapping[str, Row],
+        history: History,
+        writes: Mapping[str, list[TaskWrites]],
+        with_tasks: bool,
+    ) -> StepEnd:
+        found = self._tuple(thread_id, "", row, history, {})
+        before = known.get(row["parent_checkpoint_id"] or "")
+        return StepEnd(
+            found,
+            self._tuple(thread_id, "", before, history, {}) if before and with_tasks else None,
+            writes.get(row["checkpoint_id"], ()),
+            writes.get(before["checkpoint_id"], ()) if before else (),
+        )
+
+    async def writes_of_tasks(self, thread_id: str, checkpoint_id: str) -> Sequence[TaskWrites]:
+        """Returns what tasks have written on top of a checkpoint of a thread."""
+        async with self._pool.connection() as connection:
+            found = await self._writes_of_tasks(connection, thread_id, "", [checkpoint_id])
+        return found.get(checkpoint_id, ())
 
     async def namespaces_below(self, thread_id: str, checkpoint_id: str) -> list[str]:
         """Returns the namespaces of the graphs inside nodes that have begun on top of a thread's checkpoint."""
@@ -182,14 +231,22 @@ class CheckpointHistory:
         self, connection: AsyncConnection[Any], thread_id: str, namespace: str, rows: Iterable[Row]
     ) -> dict[str, list[tuple[str, str, Any]]]:
         ids = [row["checkpoint_id"] for row in rows]
+        found: dict[str, list[tuple[str, str, Any]]] = defaultdict(list)
+        for checkpoint_id, each in (await self._writes_of_tasks(connection, thread_id, namespace, ids)).items():
+            found[checkpoint_id] = [(row.task_id, *write) for row in each for write in row.writes]
+        return found
+
+    async def _writes_of_tasks(
+        self, connection: AsyncConnection[Any], thread_id: str, namespace: str, ids: Sequence[str]
+    ) -> dict[str, list[TaskWrites]]:
         cursor = await connection.execute(
             query("checkpoint_writes"),
-            {"thread_id": thread_id, "checkpoint_ns": namespace, "checkpoint_ids": ids},
+            {"thread_id": thread_id, "checkpoint_ns": namespace, "checkpoint_ids": list(ids)},
             binary=True,
         )
-        found: dict[str, list[tuple[str, str, Any]]] = defaultdict(list)
-        for checkpoint_id, task_id, packed in await cursor.fetchall():
-            found[checkpoint_id] += [(task_id, *write) for write in unpack_writes(self._serde, packed)]
+        found: dict[str, list[TaskWrites]] = defaultdict(list)
+        for checkpoint_id, task_id, path, packed in await cursor.fetchall():
+            found[checkpoint_id].append(TaskWrites(task_id, path, unpack_writes(self._serde, packed)))
         return found
 
     def _tuples(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,9 +24,10 @@ from services.runtime.engine.forks import (
     version_to_go_on,
     with_input,
 )
-from services.runtime.engine.history import CheckpointHistory, Steps
+from services.runtime.engine.history import CheckpointHistory, StepEnd, Steps
 from services.runtime.engine.records import ForkedFrom, NewRun, RunRecord
-from services.runtime.engine.snapshot import CheckpointSummary, Snapshot, kept_values, snapshot_of, summary_of
+from services.runtime.engine.snapshot import CheckpointSummary, Snapshot, StepTask, kept_values, snapshot_of, summary_of
+from services.runtime.engine.step_tasks import TaskWrites, tasks_of
 from services.runtime.engine.store import RunStore
 from services.runtime.errors import (
     CheckpointNotFound,
@@ -36,6 +37,7 @@ from services.runtime.errors import (
     RunNotFound,
     StateUnreadable,
 )
+from services.runtime.hosted.adapter import STEPS_CHANNEL
 from services.runtime.hosted.definition import json_values, title_of
 from services.runtime.hosted.graph import check_update
 from services.runtime.routing.storable import has_nul
@@ -99,7 +101,14 @@ class RunStates:
         self._agents = agents
 
     async def state(
-        self, caller: Caller, run_id: str, step: int | None, *, as_output: bool = False, alone: bool = False
+        self,
+        caller: Caller,
+        run_id: str,
+        step: int | None,
+        *,
+        as_output: bool = False,
+        alone: bool = False,
+        with_tasks: bool = False,
     ) -> tuple[Snapshot, list[CheckpointSummary]]:
         """Returns the state after a step, by default the last, and the newest steps whose state is there, in order.
 
@@ -107,18 +116,24 @@ class RunStates:
         """
         run = await self._run(caller, run_id)
         found, steps = await self._found(run, step, alone=alone)
-        return _shown(found, as_output=as_output), steps
+        with _read(run):
+            writes = await self._history.writes_of_tasks(run.run_id, found.checkpoint["id"]) if with_tasks else ()
+            shown = _shown(found, as_output=as_output)
+            return (replace(shown, tasks=_tasks(run, found, writes)) if with_tasks else shown), steps
 
-    async def after_steps(self, caller: Caller, run_id: str, wanted: Steps, *, as_output: bool = False) -> StateList:
-        """Returns the states after some steps, as far as they are there.
+    async def after_steps(
+        self, caller: Caller, run_id: str, wanted: Steps, *, as_output: bool = False, with_tasks: bool = False
+    ) -> StateList:
+        """Returns the states after some steps, as far as they are there; each with its tasks and those before it.
 
         Raises RunNotFound, RolesLost, StateUnreadable.
         """
         run = await self._run(caller, run_id)
         with _read(run):
-            found = await self._history.after_steps(run.run_id, wanted)
+            found = await self._history.after_steps(run.run_id, wanted, with_tasks=with_tasks)
         # The run has been read before its states: they are of all steps that had ended by then, at least.
-        return StateList(len(found), _all_shown(run, found, as_output=as_output), run.event_count)
+        shown = _all_shown(run, found, as_output=as_output, with_tasks=with_tasks)
+        return StateList(len(found), shown, run.event_count)
 
     async def fork(self, caller: Caller, fork: NewFork) -> RunRecord:
         """Creates a run of a hosted graph that goes on from a step of another, with a budget of its own.
@@ -212,10 +227,20 @@ def _shown(found: CheckpointTuple, *, as_output: bool) -> Snapshot:
     return Snapshot(summary_of(found), json_values(kept_values(found))) if as_output else snapshot_of(found)
 
 
-def _all_shown(run: RunRecord, found: Iterable[CheckpointTuple], *, as_output: bool) -> Iterator[Snapshot]:
+def _all_shown(run: RunRecord, found: Iterable[StepEnd], *, as_output: bool, with_tasks: bool) -> Iterator[Snapshot]:
     with _read(run):
         for each in found:
-            yield _shown(each, as_output=as_output)
+            shown = _shown(each.found, as_output=as_output)
+            if with_tasks:
+                ended = _tasks(run, each.before, each.writes_before) if each.before else ()
+                shown = replace(shown, tasks=_tasks(run, each.found, each.writes), ended_tasks=ended)
+            yield shown
+
+
+def _tasks(run: RunRecord, found: CheckpointTuple, writes: Sequence[TaskWrites]) -> tuple[StepTask, ...]:
+    """Returns the tasks that go on from a checkpoint; of the platform's own agents without what their nodes say."""
+    tasks = tasks_of(found, writes, STEPS_CHANNEL)
+    return tuple(tasks if is_hosted(run) else (replace(each, sent=(), writes=(), interrupts=()) for each in tasks))
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import CheckpointTuple
-from langgraph.types import Send
+from langgraph.types import Interrupt, Send
 from pydantic import BaseModel
 
 START = "__start__"
@@ -33,11 +33,32 @@ class CheckpointSummary:
 
 
 @dataclass(frozen=True)
+class StepTask:
+    """One execution of a node: `sent` holds what was sent to it, if anything was; `writes` are those to the state."""
+
+    task_id: str
+    name: str
+    triggers: tuple[str, ...]
+    sent: tuple[Any, ...] = ()
+    writes: tuple[tuple[str, Any], ...] = ()
+    interrupts: tuple[Interrupt, ...] = ()
+    error: str = ""
+    has_ended: bool = False
+    is_cached: bool = False
+    handles_failure: bool = False
+
+
+@dataclass(frozen=True)
 class Snapshot:
-    """The state of a run at a checkpoint, in plain values."""
+    """The state of a run at a checkpoint, in plain values; with tasks where they are asked for.
+
+    `tasks` go on from it, and `ended_tasks` are those of the step that it ends.
+    """
 
     checkpoint: CheckpointSummary
     values: dict[str, Any]
+    tasks: tuple[StepTask, ...] = ()
+    ended_tasks: tuple[StepTask, ...] = ()
 
 
 def summary_of(found: CheckpointTuple) -> CheckpointSummary:
@@ -64,23 +85,58 @@ def state_values(found: CheckpointTuple) -> Mapping[str, Any]:
 def kept_values(found: CheckpointTuple) -> dict[str, Any]:
     """Returns the state fields of a checkpoint as LangGraph has them, without an input that is still to be taken."""
     values = found.checkpoint["channel_values"]
-    return {name: value for name, value in values.items() if not name.startswith((BRANCH, JOIN, "__"))}
+    return {name: value for name, value in values.items() if not is_internal(name)}
+
+
+def is_internal(channel: str) -> bool:
+    """Whether a channel is none of the state's fields."""
+    return channel.startswith((BRANCH, JOIN, "__"))
 
 
 def pending_nodes(found: CheckpointTuple) -> set[str]:
     """Returns the nodes that go on from a checkpoint; `__start__` when the graph has not begun."""
+    sent = found.checkpoint["channel_values"].get(TASKS) or ()
+    return {*pulled_nodes(found), *(each.node for each in sent if isinstance(each, Send))}
+
+
+def deferred_nodes(found: CheckpointTuple) -> set[str]:
+    """Returns the nodes that run once nothing else is left to."""
+    values = found.checkpoint["channel_values"]
+    return {name.removeprefix(BRANCH) for name, value in values.items() if name.startswith(BRANCH) and _waits(value)}
+
+
+def pulled_nodes(found: CheckpointTuple) -> dict[str, tuple[str, ...]]:
+    """Returns the nodes that go on from a checkpoint and read the state, each with the channels that may set it off."""
     checkpoint = found.checkpoint
     values, versions = checkpoint["channel_values"], checkpoint["channel_versions"]
     nodes = {START} if START in values else set()
-    for channel in values:
-        if channel.startswith(BRANCH):
+    for channel, value in values.items():
+        if channel.startswith(BRANCH) and not _waits(value):
             node = channel.removeprefix(BRANCH)
             seen = checkpoint["versions_seen"].get(node, {}).get(channel)
             if seen is None or versions[channel] > seen:  # type: ignore[operator]
                 nodes.add(node)
-        elif channel.startswith(JOIN) and values[channel] == _joined(channel)[0]:
+        elif channel.startswith(JOIN) and _ended(value) == _joined(channel)[0]:
             nodes.add(_joined(channel)[1])
-    return nodes | {sent.node for sent in values.get(TASKS) or () if isinstance(sent, Send)}
+    joins = [(channel, _joined(channel)[1]) for channel in versions if channel.startswith(JOIN)]
+    return {
+        node: (START,)
+        if node == START
+        else tuple(sorted((f"{BRANCH}{node}", *(channel for channel, to in joins if to == node))))
+        for node in nodes
+    }
+
+
+def _waits(value: Any) -> bool:
+    """Whether a channel waits until nothing else is left to run: it says so beside its value."""
+    return isinstance(value, list | tuple) and len(value) == 2 and value[1] is False
+
+
+def _ended(value: Any) -> Any:
+    """Returns the nodes that a join has seen end; none yet where it waits until nothing else is left to run."""
+    if isinstance(value, list | tuple):
+        return value[0] if value[1] else None
+    return value
 
 
 def awaited_joins(found: CheckpointTuple) -> set[str]:

@@ -76,7 +76,8 @@ class StepCache(BaseCache[Writes]):
 
     def _of_now(self, kept: StepRecord) -> StepRecord:
         decision = kept["decision"]
-        return StepRecord(**{**kept, "ended_at": time.time(), "decision": decision and self._made_anew(decision)})
+        made = decision and self._made_anew(decision)
+        return StepRecord(**{**kept, "ended_at": time.time(), "decision": made, "cached": True})
 
     def _made_anew(self, kept: DecisionRecord) -> DecisionRecord:
         """Returns a decision as this run's: a ledger has none twice."""

@@ -30,12 +30,14 @@ Graph = CompiledStateGraph[Any, Any, Any, Any]
 class HostedNode(RoutedNode):
     """A node of a hosted graph, and where it may lead; what it leads by is in its own code.
 
-    `lifted` is the table of that code, if it is one and has one; `decided_by` says what its one conditional edge is by.
+    `lifted` is the table of that code, if it is one and has one; `decided_by` says what its one conditional edge is by,
+    and `reads` which fields of the state it is given.
     """
 
     ways: tuple[str, ...] = (END,)
     lifted: Router[Any, Any] | None = None
     decided_by: str = ""
+    reads: tuple[str, ...] = ()
 
 
 async def _not_here(*_: object) -> dict[str, Any]:
@@ -82,8 +84,9 @@ class HostedGraph(AgentGraph):
                 inner=_inner(inner.get(place)),
                 lifted=tables.get(place),
                 decided_by=lifted.decided_by(place),
+                reads=_reads(of, place.rpartition(INSIDE)[2]),
             )
-            for place, _ in nodes_of(graph)
+            for place, of in nodes_of(graph)
         )
         return cls(
             name=name,
@@ -110,6 +113,11 @@ class HostedGraph(AgentGraph):
 
     def check(self) -> None:
         """Finds nothing wrong: LangGraph has compiled it."""
+
+
+def _reads(graph: Graph, node: str) -> tuple[str, ...]:
+    builder = graph.builder
+    return tuple(name for name in builder.schemas[builder.nodes[node].input_schema] if name in builder.channels)
 
 
 def _inner(runnable: Any) -> InnerGraph | None:

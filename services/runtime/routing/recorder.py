@@ -141,7 +141,8 @@ class StepRecord(TypedDict):
     """A node that ran: how long, what it called, and the decision it led to. Travels in the channel `steps`.
 
     One that `concludes` leads nowhere. `task` is LangGraph's id of it, of a hosted graph; `stored`, what it keeps;
-    `written`, what it wrote to its stream writer, in parts of events; `called`, what callbacks told until it was kept.
+    `written`, what it wrote to its stream writer, in parts of events; `called`, what callbacks told until it was kept;
+    `cached`, whether it is from the graph's cache.
     """
 
     node: str
@@ -154,6 +155,7 @@ class StepRecord(TypedDict):
     stored: NotRequired[list[ItemWrite]]
     written: NotRequired[list[dict[str, Any]]]
     called: NotRequired[list[dict[str, Any]]]
+    cached: NotRequired[bool]
 
 
 @dataclass(frozen=True)
