@@ -26,7 +26,7 @@ from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from signalbox.v1 import hosted_pb2 as signalbox_dot_v1_dot_hosted__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n signalbox/v1/agent_outline.proto\x12\x0csignalbox.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x19signalbox/v1/hosted.proto\"\x8a\x01\n\x0c\x41gentOutline\x12\x15\n\rgraph_version\x18\x01 \x01(\t\x12\r\n\x05\x65ntry\x18\x02 \x01(\t\x12(\n\x05nodes\x18\x03 \x03(\x0b\x32\x19.signalbox.v1.NodeOutline\x12*\n\x06limits\x18\x04 \x03(\x0b\x32\x1a.signalbox.v1.LimitOutline\"\xa6\x01\n\x0bNodeOutline\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x0e\n\x06router\x18\x02 \x01(\t\x12\x0c\n\x04then\x18\x03 \x01(\t\x12(\n\x05rules\x18\x04 \x03(\x0b\x32\x19.signalbox.v1.RuleOutline\x12\x14\n\x0c\x64\x65stinations\x18\x05 \x03(\t\x12+\n\ndecided_by\x18\x06 \x01(\x0e\x32\x17.signalbox.v1.DecidedBy\"~\n\x0bRuleOutline\x12\x0c\n\x04rule\x18\x01 \x01(\t\x12%\n\x04when\x18\x02 \x01(\x0b\x32\x17.signalbox.v1.Condition\x12&\n\x04ways\x18\x03 \x03(\x0b\x32\x18.signalbox.v1.WayOutline\x12\x12\n\nis_breaker\x18\x04 \x01(\x08\"H\n\nWayOutline\x12%\n\x04when\x18\x01 \x01(\x0b\x32\x17.signalbox.v1.Condition\x12\x13\n\x0b\x64\x65stination\x18\x02 \x01(\t\"\x8f\x01\n\x0cLimitOutline\x12\x0c\n\x04name\x18\x01 \x01(\t\x12%\n\x05value\x18\x02 \x01(\x0b\x32\x16.google.protobuf.Value\x12\x10\n\x08is_whole\x18\x03 \x01(\x08\x12\x12\n\x05least\x18\x04 \x01(\x01H\x00\x88\x01\x01\x12\x11\n\x04most\x18\x05 \x01(\x01H\x01\x88\x01\x01\x42\x08\n\x06_leastB\x07\n\x05_most\"\xb0\x02\n\tCondition\x12\x10\n\x06\x61lways\x18\x01 \x01(\x08H\x00\x12\"\n\x04\x66lag\x18\x02 \x01(\x0b\x32\x12.signalbox.v1.TermH\x00\x12.\n\ncomparison\x18\x03 \x01(\x0b\x32\x18.signalbox.v1.ComparisonH\x00\x12*\n\x06one_of\x18\x04 \x01(\x0b\x32\x18.signalbox.v1.MembershipH\x00\x12&\n\x03not\x18\x05 \x01(\x0b\x32\x17.signalbox.v1.ConditionH\x00\x12-\n\x06\x61ll_of\x18\x06 \x01(\x0b\x32\x1b.signalbox.v1.ConditionListH\x00\x12-\n\x06\x61ny_of\x18\x07 \x01(\x0b\x32\x1b.signalbox.v1.ConditionListH\x00\x42\x0b\n\tcondition\"<\n\rConditionList\x12+\n\nconditions\x18\x01 \x03(\x0b\x32\x17.signalbox.v1.Condition\"&\n\x04Term\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08is_limit\x18\x02 \x01(\x08\"\x9c\x01\n\nComparison\x12 \n\x04term\x18\x01 \x01(\x0b\x32\x12.signalbox.v1.Term\x12\x10\n\x08operator\x18\x02 \x01(\t\x12(\n\nother_term\x18\x03 \x01(\x0b\x32\x12.signalbox.v1.TermH\x00\x12\'\n\x05value\x18\x04 \x01(\x0b\x32\x16.google.protobuf.ValueH\x00\x42\x07\n\x05other\"V\n\nMembership\x12 \n\x04term\x18\x01 \x01(\x0b\x32\x12.signalbox.v1.Term\x12&\n\x06values\x18\x02 \x03(\x0b\x32\x16.google.protobuf.ValueB*\n\x0csignalbox.v1P\x01Z\x18signalbox/v1;signalboxv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n signalbox/v1/agent_outline.proto\x12\x0csignalbox.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x19signalbox/v1/hosted.proto\"\x8a\x01\n\x0c\x41gentOutline\x12\x15\n\rgraph_version\x18\x01 \x01(\t\x12\r\n\x05\x65ntry\x18\x02 \x01(\t\x12(\n\x05nodes\x18\x03 \x03(\x0b\x32\x19.signalbox.v1.NodeOutline\x12*\n\x06limits\x18\x04 \x03(\x0b\x32\x1a.signalbox.v1.LimitOutline\"\xb5\x01\n\x0bNodeOutline\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x0e\n\x06router\x18\x02 \x01(\t\x12\x0c\n\x04then\x18\x03 \x01(\t\x12(\n\x05rules\x18\x04 \x03(\x0b\x32\x19.signalbox.v1.RuleOutline\x12\x14\n\x0c\x64\x65stinations\x18\x05 \x03(\t\x12+\n\ndecided_by\x18\x06 \x01(\x0e\x32\x17.signalbox.v1.DecidedBy\x12\r\n\x05reads\x18\x07 \x03(\t\"~\n\x0bRuleOutline\x12\x0c\n\x04rule\x18\x01 \x01(\t\x12%\n\x04when\x18\x02 \x01(\x0b\x32\x17.signalbox.v1.Condition\x12&\n\x04ways\x18\x03 \x03(\x0b\x32\x18.signalbox.v1.WayOutline\x12\x12\n\nis_breaker\x18\x04 \x01(\x08\"H\n\nWayOutline\x12%\n\x04when\x18\x01 \x01(\x0b\x32\x17.signalbox.v1.Condition\x12\x13\n\x0b\x64\x65stination\x18\x02 \x01(\t\"\x8f\x01\n\x0cLimitOutline\x12\x0c\n\x04name\x18\x01 \x01(\t\x12%\n\x05value\x18\x02 \x01(\x0b\x32\x16.google.protobuf.Value\x12\x10\n\x08is_whole\x18\x03 \x01(\x08\x12\x12\n\x05least\x18\x04 \x01(\x01H\x00\x88\x01\x01\x12\x11\n\x04most\x18\x05 \x01(\x01H\x01\x88\x01\x01\x42\x08\n\x06_leastB\x07\n\x05_most\"\xb0\x02\n\tCondition\x12\x10\n\x06\x61lways\x18\x01 \x01(\x08H\x00\x12\"\n\x04\x66lag\x18\x02 \x01(\x0b\x32\x12.signalbox.v1.TermH\x00\x12.\n\ncomparison\x18\x03 \x01(\x0b\x32\x18.signalbox.v1.ComparisonH\x00\x12*\n\x06one_of\x18\x04 \x01(\x0b\x32\x18.signalbox.v1.MembershipH\x00\x12&\n\x03not\x18\x05 \x01(\x0b\x32\x17.signalbox.v1.ConditionH\x00\x12-\n\x06\x61ll_of\x18\x06 \x01(\x0b\x32\x1b.signalbox.v1.ConditionListH\x00\x12-\n\x06\x61ny_of\x18\x07 \x01(\x0b\x32\x1b.signalbox.v1.ConditionListH\x00\x42\x0b\n\tcondition\"<\n\rConditionList\x12+\n\nconditions\x18\x01 \x03(\x0b\x32\x17.signalbox.v1.Condition\"&\n\x04Term\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08is_limit\x18\x02 \x01(\x08\"\x9c\x01\n\nComparison\x12 \n\x04term\x18\x01 \x01(\x0b\x32\x12.signalbox.v1.Term\x12\x10\n\x08operator\x18\x02 \x01(\t\x12(\n\nother_term\x18\x03 \x01(\x0b\x32\x12.signalbox.v1.TermH\x00\x12\'\n\x05value\x18\x04 \x01(\x0b\x32\x16.google.protobuf.ValueH\x00\x42\x07\n\x05other\"V\n\nMembership\x12 \n\x04term\x18\x01 \x01(\x0b\x32\x12.signalbox.v1.Term\x12&\n\x06values\x18\x02 \x03(\x0b\x32\x16.google.protobuf.ValueB*\n\x0csignalbox.v1P\x01Z\x18signalbox/v1;signalboxv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,21 +37,21 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_AGENTOUTLINE']._serialized_start=108
   _globals['_AGENTOUTLINE']._serialized_end=246
   _globals['_NODEOUTLINE']._serialized_start=249
-  _globals['_NODEOUTLINE']._serialized_end=415
-  _globals['_RULEOUTLINE']._serialized_start=417
-  _globals['_RULEOUTLINE']._serialized_end=543
-  _globals['_WAYOUTLINE']._serialized_start=545
-  _globals['_WAYOUTLINE']._serialized_end=617
-  _globals['_LIMITOUTLINE']._serialized_start=620
-  _globals['_LIMITOUTLINE']._serialized_end=763
-  _globals['_CONDITION']._serialized_start=766
-  _globals['_CONDITION']._serialized_end=1070
-  _globals['_CONDITIONLIST']._serialized_start=1072
-  _globals['_CONDITIONLIST']._serialized_end=1132
-  _globals['_TERM']._serialized_start=1134
-  _globals['_TERM']._serialized_end=1172
-  _globals['_COMPARISON']._serialized_start=1175
-  _globals['_COMPARISON']._serialized_end=1331
-  _globals['_MEMBERSHIP']._serialized_start=1333
-  _globals['_MEMBERSHIP']._serialized_end=1419
+  _globals['_NODEOUTLINE']._serialized_end=430
+  _globals['_RULEOUTLINE']._serialized_start=432
+  _globals['_RULEOUTLINE']._serialized_end=558
+  _globals['_WAYOUTLINE']._serialized_start=560
+  _globals['_WAYOUTLINE']._serialized_end=632
+  _globals['_LIMITOUTLINE']._serialized_start=635
+  _globals['_LIMITOUTLINE']._serialized_end=778
+  _globals['_CONDITION']._serialized_start=781
+  _globals['_CONDITION']._serialized_end=1085
+  _globals['_CONDITIONLIST']._serialized_start=1087
+  _globals['_CONDITIONLIST']._serialized_end=1147
+  _globals['_TERM']._serialized_start=1149
+  _globals['_TERM']._serialized_end=1187
+  _globals['_COMPARISON']._serialized_start=1190
+  _globals['_COMPARISON']._serialized_end=1346
+  _globals['_MEMBERSHIP']._serialized_start=1348
+  _globals['_MEMBERSHIP']._serialized_end=1434
 # @@protoc_insertion_point(module_scope)

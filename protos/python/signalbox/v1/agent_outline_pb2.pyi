@@ -21,20 +21,22 @@ class AgentOutline(_message.Message):
     def __init__(self, graph_version: _Optional[str] = ..., entry: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[NodeOutline, _Mapping]]] = ..., limits: _Optional[_Iterable[_Union[LimitOutline, _Mapping]]] = ...) -> None: ...
 
 class NodeOutline(_message.Message):
-    __slots__ = ("node", "router", "then", "rules", "destinations", "decided_by")
+    __slots__ = ("node", "router", "then", "rules", "destinations", "decided_by", "reads")
     NODE_FIELD_NUMBER: _ClassVar[int]
     ROUTER_FIELD_NUMBER: _ClassVar[int]
     THEN_FIELD_NUMBER: _ClassVar[int]
     RULES_FIELD_NUMBER: _ClassVar[int]
     DESTINATIONS_FIELD_NUMBER: _ClassVar[int]
     DECIDED_BY_FIELD_NUMBER: _ClassVar[int]
+    READS_FIELD_NUMBER: _ClassVar[int]
     node: str
     router: str
     then: str
     rules: _containers.RepeatedCompositeFieldContainer[RuleOutline]
     destinations: _containers.RepeatedScalarFieldContainer[str]
     decided_by: _hosted_pb2.DecidedBy
-    def __init__(self, node: _Optional[str] = ..., router: _Optional[str] = ..., then: _Optional[str] = ..., rules: _Optional[_Iterable[_Union[RuleOutline, _Mapping]]] = ..., destinations: _Optional[_Iterable[str]] = ..., decided_by: _Optional[_Union[_hosted_pb2.DecidedBy, str]] = ...) -> None: ...
+    reads: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, node: _Optional[str] = ..., router: _Optional[str] = ..., then: _Optional[str] = ..., rules: _Optional[_Iterable[_Union[RuleOutline, _Mapping]]] = ..., destinations: _Optional[_Iterable[str]] = ..., decided_by: _Optional[_Union[_hosted_pb2.DecidedBy, str]] = ..., reads: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RuleOutline(_message.Message):
     __slots__ = ("rule", "when", "ways", "is_breaker")

@@ -54,16 +54,52 @@ class Checkpoint(_message.Message):
     def __init__(self, checkpoint_id: _Optional[str] = ..., step: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., next_nodes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ThreadState(_message.Message):
-    __slots__ = ("run_id", "checkpoint", "next_nodes", "values")
+    __slots__ = ("run_id", "checkpoint", "next_nodes", "values", "tasks", "ended_tasks")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     NEXT_NODES_FIELD_NUMBER: _ClassVar[int]
     VALUES_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    ENDED_TASKS_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     checkpoint: Checkpoint
     next_nodes: _containers.RepeatedScalarFieldContainer[str]
     values: _struct_pb2.Struct
-    def __init__(self, run_id: _Optional[str] = ..., checkpoint: _Optional[_Union[Checkpoint, _Mapping]] = ..., next_nodes: _Optional[_Iterable[str]] = ..., values: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ...) -> None: ...
+    tasks: _containers.RepeatedCompositeFieldContainer[Task]
+    ended_tasks: _containers.RepeatedCompositeFieldContainer[Task]
+    def __init__(self, run_id: _Optional[str] = ..., checkpoint: _Optional[_Union[Checkpoint, _Mapping]] = ..., next_nodes: _Optional[_Iterable[str]] = ..., values: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[Task, _Mapping]]] = ..., ended_tasks: _Optional[_Iterable[_Union[Task, _Mapping]]] = ...) -> None: ...
+
+class Task(_message.Message):
+    __slots__ = ("task_id", "name", "triggers", "sent", "writes", "interrupts", "error", "has_ended", "is_cached", "handles_failure")
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TRIGGERS_FIELD_NUMBER: _ClassVar[int]
+    SENT_FIELD_NUMBER: _ClassVar[int]
+    WRITES_FIELD_NUMBER: _ClassVar[int]
+    INTERRUPTS_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    HAS_ENDED_FIELD_NUMBER: _ClassVar[int]
+    IS_CACHED_FIELD_NUMBER: _ClassVar[int]
+    HANDLES_FAILURE_FIELD_NUMBER: _ClassVar[int]
+    task_id: str
+    name: str
+    triggers: _containers.RepeatedScalarFieldContainer[str]
+    sent: _struct_pb2.Value
+    writes: _containers.RepeatedCompositeFieldContainer[TaskWrite]
+    interrupts: _containers.RepeatedCompositeFieldContainer[_runs_pb2.Interrupt]
+    error: str
+    has_ended: bool
+    is_cached: bool
+    handles_failure: bool
+    def __init__(self, task_id: _Optional[str] = ..., name: _Optional[str] = ..., triggers: _Optional[_Iterable[str]] = ..., sent: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ..., writes: _Optional[_Iterable[_Union[TaskWrite, _Mapping]]] = ..., interrupts: _Optional[_Iterable[_Union[_runs_pb2.Interrupt, _Mapping]]] = ..., error: _Optional[str] = ..., has_ended: _Optional[bool] = ..., is_cached: _Optional[bool] = ..., handles_failure: _Optional[bool] = ...) -> None: ...
+
+class TaskWrite(_message.Message):
+    __slots__ = ("field", "value")
+    FIELD_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    field: str
+    value: _struct_pb2.Value
+    def __init__(self, field: _Optional[str] = ..., value: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ...) -> None: ...
 
 class ListThreadsRequest(_message.Message):
     __slots__ = ("page_size", "page_token", "metadata")
@@ -152,16 +188,18 @@ class ForkThreadResponse(_message.Message):
     def __init__(self, thread: _Optional[_Union[Thread, _Mapping]] = ..., run: _Optional[_Union[_runs_pb2.Run, _Mapping]] = ...) -> None: ...
 
 class GetRunStateRequest(_message.Message):
-    __slots__ = ("run_id", "step", "as_output", "without_checkpoints")
+    __slots__ = ("run_id", "step", "as_output", "without_checkpoints", "with_tasks")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     AS_OUTPUT_FIELD_NUMBER: _ClassVar[int]
     WITHOUT_CHECKPOINTS_FIELD_NUMBER: _ClassVar[int]
+    WITH_TASKS_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     step: int
     as_output: bool
     without_checkpoints: bool
-    def __init__(self, run_id: _Optional[str] = ..., step: _Optional[int] = ..., as_output: _Optional[bool] = ..., without_checkpoints: _Optional[bool] = ...) -> None: ...
+    with_tasks: bool
+    def __init__(self, run_id: _Optional[str] = ..., step: _Optional[int] = ..., as_output: _Optional[bool] = ..., without_checkpoints: _Optional[bool] = ..., with_tasks: _Optional[bool] = ...) -> None: ...
 
 class GetRunStateResponse(_message.Message):
     __slots__ = ("state", "checkpoints")
@@ -172,7 +210,7 @@ class GetRunStateResponse(_message.Message):
     def __init__(self, state: _Optional[_Union[ThreadState, _Mapping]] = ..., checkpoints: _Optional[_Iterable[_Union[Checkpoint, _Mapping]]] = ...) -> None: ...
 
 class ListRunStatesRequest(_message.Message):
-    __slots__ = ("run_id", "page_size", "page_token", "after_step", "before_step", "newest_first", "as_output")
+    __slots__ = ("run_id", "page_size", "page_token", "after_step", "before_step", "newest_first", "as_output", "with_tasks")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
@@ -180,6 +218,7 @@ class ListRunStatesRequest(_message.Message):
     BEFORE_STEP_FIELD_NUMBER: _ClassVar[int]
     NEWEST_FIRST_FIELD_NUMBER: _ClassVar[int]
     AS_OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    WITH_TASKS_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     page_size: int
     page_token: str
@@ -187,7 +226,8 @@ class ListRunStatesRequest(_message.Message):
     before_step: int
     newest_first: bool
     as_output: bool
-    def __init__(self, run_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., after_step: _Optional[int] = ..., before_step: _Optional[int] = ..., newest_first: _Optional[bool] = ..., as_output: _Optional[bool] = ...) -> None: ...
+    with_tasks: bool
+    def __init__(self, run_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., after_step: _Optional[int] = ..., before_step: _Optional[int] = ..., newest_first: _Optional[bool] = ..., as_output: _Optional[bool] = ..., with_tasks: _Optional[bool] = ...) -> None: ...
 
 class ListRunStatesResponse(_message.Message):
     __slots__ = ("states", "next_page_token", "last_sequence")
