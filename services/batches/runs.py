@@ -189,7 +189,8 @@ _QUOTAS: Final = frozenset(
 )
 # What the runtime tells a batch's token, in words for the batch's caller.
 _TOLD: Final = {
-    "BATCH_RUNS_ONLY": "what the item names, an incident for example, has a run already, outside of this batch"
+    "BATCH_RUNS_ONLY": "what the item names, an incident for example, has a run already, outside of this batch",
+    "RUN_NOT_FOUND": "its run was removed, by retention for example, before its end was noted; a retry runs it again",
 }
 
 

@@ -103,7 +103,10 @@ class BatchServicer(batches_pb2_grpc.BatchServiceServicer):
             if told is None and batch.state not in OVER:
                 told = proto
                 yield batches_pb2.WatchBatchResponse(batch=proto)
-            while ended := await self._store.ended(batch.batch_id, after, ITEMS_READ, with_runs=request.with_runs):
+            while after < batch.ended_sequence:
+                ended = await self._store.ended(batch.batch_id, after, ITEMS_READ, with_runs=request.with_runs)
+                if not ended:
+                    break  # it was deleted, or is run again
                 for item in ended:
                     after = item.ended_as
                     sent = item_proto(item, caller, with_run=request.with_runs)

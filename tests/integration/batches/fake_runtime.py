@@ -54,6 +54,13 @@ class NotOfTheBatch(SignalboxError):
     code = grpc.StatusCode.PERMISSION_DENIED
 
 
+class Gone(SignalboxError):
+    """As the runtime answers for a run that retention has removed."""
+
+    reason = "RUN_NOT_FOUND"
+    code = grpc.StatusCode.NOT_FOUND
+
+
 class FakeRuntime(runs_pb2_grpc.RunServiceServicer):
     """Runs are known by their request ids, as those of the runtime are; a question `no` is refused."""
 
@@ -112,7 +119,8 @@ class FakeRuntime(runs_pb2_grpc.RunServiceServicer):
     ) -> AsyncIterator[runs_pb2.WatchRunResponse]:
         """Says that a run has ended, once it has."""
         self._verifier.verify(bearer_token(context.invocation_metadata()))
-        run = self.runs[request.run_id]
+        if (run := self.runs.get(request.run_id)) is None:
+            raise Gone("there is no such run")
         if self.cuts:
             raise Away("the replica is going away")
         if self.waits_for:

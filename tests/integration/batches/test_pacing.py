@@ -396,6 +396,27 @@ async def test_an_item_that_is_refused_costs_itself_and_can_be_retried(
     await stop(replica)
 
 
+async def test_an_item_whose_run_is_gone_before_its_end_is_noted_can_be_retried(
+    open_platform: Callable[..., Awaitable[Platform]],
+) -> None:
+    platform = await open_platform()
+    platform.runtime.ends = False
+    batch_id = await platform.started(["a"])
+    replica = platform.replica()
+    await platform.until(batch_id, lambda _: len(platform.runtime.active) == 1)
+    await stop(replica)
+    # Nobody notes the end for longer than runs are kept.
+    platform.runtime.runs.clear()
+    platform.runtime.ends = True
+    replica = platform.replica()
+    assert (await platform.over(batch_id)).counts == {ItemState.REFUSED: 1}
+    [refused] = await platform.store.items(batch_id, 0, 10)
+    assert "its run was removed" in refused.error
+    await platform.store.retry(CALLER, batch_id)
+    assert (await platform.over(batch_id)).counts == {ItemState.SUCCEEDED: 1}
+    await stop(replica)
+
+
 async def test_a_batch_that_is_cancelled_stops_its_runs_and_begins_no_more(
     open_platform: Callable[..., Awaitable[Platform]],
 ) -> None:
