@@ -15,6 +15,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.graph import END, START, StateGraph
+from psycopg import AsyncCursor
 from signalbox.v1 import threads_pb2
 
 from services.kit.errors import InvalidRequest
@@ -312,6 +313,8 @@ class Counted:
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
         self.read_count += 1
         read = self._inner.loads_typed(data)
+        if not isinstance(read, dict):
+            return read  # what a task wrote
         return {name: Growing(each) if isinstance(each, list) else each for name, each in read.items()}
 
 
@@ -400,6 +403,41 @@ async def test_of_a_page_of_states_each_is_put_together_from_the_one_before(plat
             assert many[0] < 5 * few[0]
             # As often as there are steps, and not once for each step before each.
             assert 10 < many[1] <= 40
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+async def test_who_reads_a_run_step_by_step_has_each_row_read_once(
+    platform_dsn: str, monkeypatch: pytest.MonkeyPatch, newest_first: bool
+) -> None:
+    """Also where it is read page by page, from its end; and what retention has removed is not told from memory."""
+    wanted = 30
+    read: list[str] = []
+    fetch_all = AsyncCursor.fetchall
+
+    async def fetched(cursor: AsyncCursor[Any]) -> list[Any]:
+        rows = await fetch_all(cursor)
+        named = rows if rows and isinstance(rows[0], dict) else []
+        read.extend(row["checkpoint_id"] for row in named if row.get("changes") is not None)
+        return rows
+
+    async with hosted_replica(platform_dsn, counting()) as replica:
+        run = await replica.run("counting", {"wanted": wanted, "seen": []})
+        serde = Counted(make_serde())
+        states = servicer_of(RunStates(replica.pools.calls, serde, replica.store, replica.agents))
+        monkeypatch.setattr(AsyncCursor, "fetchall", fetched)
+        found = await listed(states, run_id=run.run_id, size=1, newest_first=newest_first, with_tasks=True)
+        assert len(found) == wanted + 2
+        assert len(read) == len(set(read)) == wanted + 2
+        # Of values, each is read once, too, and of tasks' writes those of a step and of the one before.
+        assert serde.read_count <= 5 * (wanted + 2)
+        monkeypatch.undo()
+        history = CheckpointHistory(replica.pools.calls, make_serde())
+        await history.prune([run.run_id], "keep_latest")
+        left = await listed(states, run_id=run.run_id)
+        assert [each.checkpoint.step for each in left] == [wanted]
+        assert len(plain(left[0].values)["seen"]) == wanted
+        await history.delete_threads([run.run_id])
+        assert await listed(states, run_id=run.run_id) == []
 
 
 class Loose(TypedDict):
