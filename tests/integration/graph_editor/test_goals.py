@@ -37,6 +37,17 @@ async def test_a_plan_is_done_operation_by_operation(bench: Bench) -> None:
     assert len(set(bench.faulty.calls)) == len(bench.faulty.calls) == 3
 
 
+async def test_a_goal_that_is_said_to_be_reached_and_is_not_is_reached_in_part(bench: Bench) -> None:
+    bench.script(parse=[COMPLEX], plan=[plan(ticket("T-1", status="open"))])
+    ended = await bench.ask("Create the tickets T-1 and T-2, and a 'REPORTS' edge from ann to each.")
+    assert ended.rules[-1] == "goal_complete"
+    assert (ended.state, ended.outcome) == ("SUCCEEDED", "PARTLY")
+    assert ended.output.answer.splitlines() == [
+        "Created the node Ticket 'T-1' (status: open).",
+        "The goal also names 'T-2', 'REPORTS', which nothing that was done is about.",
+    ]
+
+
 async def test_a_preview_writes_nothing(bench: Bench) -> None:
     bench.script(parse=[COMPLEX], plan=[plan(ticket("T-1", status="open"), UPDATE)])
     ended = await bench.ask(preview=True)

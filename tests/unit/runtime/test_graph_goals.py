@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.runtime.agents.graph_editor.goal import asks_for_a_change
+from services.runtime.agents.graph_editor.goal import asks_for_a_change, left_undone
 
 READS = {"effect": "reads"}
 
@@ -40,3 +40,24 @@ def test_a_goal_that_asks_for_a_change(words: str) -> None:
 def test_a_goal_that_only_reads(words: str) -> None:
     assert not asks_for_a_change(READS, words)
     assert asks_for_a_change({"effect": "writes"}, words)
+
+
+@pytest.mark.parametrize(
+    ("words", "done", "left"),
+    [
+        ("Close T-1, T-2 and T-3.", "update_props Ticket T-1 status closed", ["T-2", "T-3"]),
+        ("Close T-1.", "update_props Ticket T-7 status closed", ["T-1"]),
+        ("Create a 'REPORTS' edge from 'ann' to T-1", "add_node Ticket T-1 add_node User ann", ["REPORTS"]),
+        ('Rename ben to "Benjamin Okri"', "update_props User ben name Ben", ["Benjamin Okri"]),
+        ("Lege T-1 und T-2 an", "add_node Ticket T-1", ["T-2"]),
+        ("Set the status of T-1 to 'in progress'", "update_props Ticket T-1 status in progress", []),
+        ("Create a new 'User' with the property 'name: Ann'", "add_node User u name Ann", []),
+        ("Get rid of ticket T-4", "delete_node Ticket T-4", []),
+        ("Close all tickets except T-3", "update_props Ticket T-1 update_props Ticket T-2", []),
+        ("If 'T-2' is open, close T-1", "update_props Ticket T-1 status closed", []),
+        ("Create 3 tickets by 2026-05-01", "add_node add_node add_node", []),
+        ("Mach Ann zur Besitzerin von T-1", "add_edge User u-1 Ticket T-1", []),
+    ],
+)
+def test_what_a_goal_names_and_nothing_that_was_done_has(words: str, done: str, left: list[str]) -> None:
+    assert left_undone(words, done) == left

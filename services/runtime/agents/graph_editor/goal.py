@@ -8,6 +8,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
+from services.kit.statements.check import unsupported
+from services.kit.statements.material import Material
 from services.runtime.agents.structured import Submission, Submitted
 
 SUBMIT_GOAL: Final = "submit_goal"
@@ -95,6 +97,26 @@ def asks_for_a_change(goal_spec: Mapping[str, Any], words: str) -> bool:
         not said.rstrip().endswith("?") and not _ASKS.match(said) and _SAYS_WHAT_IS_TO_BE.search(said)
         for said in _SENTENCE.findall(words)
     )
+
+
+# What is named with these need not be touched.
+_SPARES: Final = re.compile(
+    r"\b(?:except|excluding|but|unless|if|not|without|instead|au\u00dfer|nicht|ohne|wenn|falls|statt|excepto|salvo|sin|si|no)\b",
+    re.IGNORECASE,
+)
+
+
+def left_undone(words: str, done: str) -> list[str]:
+    """Returns the names of a goal, in quotes or with digits, that stand in nothing of what was done for it."""
+    if _SPARES.search(words):
+        return []
+    stated = unsupported(words, Material(results=[done]), most=None)
+    names = [each.words for each in stated if each.kind == "name"]
+    return [
+        name
+        for name in names
+        if any(map(str.isdigit, name)) or re.search(rf"[\"'`\u201c\u201e\u00ab]{re.escape(name)}", words)
+    ]
 
 
 class StepPlan(Submitted):

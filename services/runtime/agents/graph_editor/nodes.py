@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -37,7 +38,7 @@ from services.runtime.agents.graph_editor.change_set import checked
 from services.runtime.agents.graph_editor.diagnosis import diagnose
 from services.runtime.agents.graph_editor.escalation import composed
 from services.runtime.agents.graph_editor.found import table_of
-from services.runtime.agents.graph_editor.goal import GOAL, PLAN, GoalSpec, StepPlan
+from services.runtime.agents.graph_editor.goal import GOAL, PLAN, GoalSpec, StepPlan, left_undone
 from services.runtime.agents.graph_editor.planning import (
     BASES,
     FORETOLD,
@@ -71,7 +72,7 @@ from services.runtime.agents.graph_editor.state import (
     Problem,
     Reply,
 )
-from services.runtime.agents.graph_editor.wording import FOUND, answer_of
+from services.runtime.agents.graph_editor.wording import FOUND, answer_of, not_touched
 from services.runtime.agents.quoting import cut
 from services.runtime.agents.refusals import INVALID_ARGUMENTS, UNKNOWN_TOOL, no_such_tool
 from services.runtime.agents.screening import ALLOWED, BLOCKED, screened
@@ -110,6 +111,7 @@ _TELLS_OF_A_CHANGE: Final = re.compile(
     r"erstellt|angelegt|hinzugef\u00fcgt|gel\u00f6scht|entfernt|ge\u00e4ndert|aktualisiert|verschoben|verbunden|zugewiesen|"
     r"markiert|erfolgreich|(?:ist|sind) (?:jetzt|nun)|"
     r"cread[oa]s?|a\u00f1adid[oa]s?|eliminad[oa]s?|borrad[oa]s?|cambiad[oa]s?|actualizad[oa]s?|asignad[oa]s?|marcad[oa]s?|"
+    r"undone|reverted|restored|rolled back|r\u00fcckg\u00e4ngig|revertid[oa]s?|deshech[oa]s?|"
     r"conectad[oa]s?|(?:ha|han) sido|ahora est\u00e1n?)\b",
     re.IGNORECASE,
 )
@@ -332,6 +334,8 @@ class GraphEditorNodes:
         if found and rule == "goal_complete":
             text = f"{text}\n{await self._worded(state, found)}".strip()
         reached = _reached(rule, state)
+        if reached is Outcome.DONE and (left := await asyncio.to_thread(_left_undone, state)):
+            reached, text = Outcome.PARTLY, f"{text}\n{not_touched(left)}"
         # A refusal is an answer, as it is to a question.
         status = NEEDS_REVIEW if state.get("stop_reason") and rule != BLOCKED else COMPLETED
         return {"answer": text, "reached": reached.value, "status": status}
@@ -480,6 +484,15 @@ def _reached(rule: str, state: GraphEditorState) -> Outcome:
     if state.get("done") and not change_missing(state):
         return Outcome.PARTLY
     return _UNDONE.get(rule, Outcome.NOT_DONE)
+
+
+def _left_undone(state: GraphEditorState) -> list[str]:
+    """Returns what the goal of a change names, and no step has; what a person said since may have changed the goal."""
+    done = state.get("done") or []
+    told = state.get("clarifications") or state.get("advice") or state.get("undo_run_id")
+    if told or not any(is_write(step["tool"], step["arguments"]) for step in done):
+        return []
+    return left_undone(state["goal"], json.dumps(done, ensure_ascii=False))
 
 
 def _messages(name: str, given: Mapping[str, Any]) -> list[BaseMessage]:

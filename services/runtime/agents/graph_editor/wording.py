@@ -83,6 +83,11 @@ def answer_of(rule: str, state: GraphEditorState) -> str:
     return f"{why}\n{_so_far(written)}"
 
 
+def not_touched(names: Sequence[str]) -> str:
+    """Returns what to tell the caller of names of their goal that stand in nothing that was done."""
+    return f"The goal also names {', '.join(map(repr, names))}, which nothing that was done is about."
+
+
 def broken_off(done: Sequence[PerformedOperation]) -> str:
     """Returns what to tell the caller of a run that nobody ended by a rule: it was cancelled, or failed."""
     written = [step for step in done if step["result"] != FOUND]
