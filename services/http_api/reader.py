@@ -22,7 +22,7 @@ MOST_ATTEMPTS: Final = 32
 _EVENT_ID: Final = re.compile(r"(\d{1,18})\.(-?\d{1,9})((?:[!-,/;-@\[-`{-~][0-9A-Za-z:.-]{1,64})*)", re.ASCII)
 _COUNT: Final = re.compile(r"([+~])([0-9a-f]{8}):(\d{1,9})(?![0-9A-Za-z:.-])", re.ASCII)
 _ENDED: Final = re.compile(r"=([0-9a-f]{1,64})(?![0-9A-Za-z:.-])", re.ASCII)
-_ANEW: Final = "@1"
+_ANEW: Final = re.compile(r"@1(?![0-9A-Za-z:.-])", re.ASCII)
 # Tasks of a step that the id of an event speaks of; of more it is told once more that they have ended.
 MOST_TASKS: Final = 1024
 _TASKS_OF_MARK: Final = 256
@@ -56,7 +56,7 @@ class Position:
         said = [f"+{digest}:{length}" for digest, length in list(self.said.items())[-MOST_UNDER_WAY:]]
         written = [f"~{digest}:{count}" for digest, count in list(self.written.items())[-MOST_ATTEMPTS:]]
         ended = [f"={part:x}" for part in _parts(self.ended)]
-        anew = [_ANEW] if self.is_anew else []
+        anew = ["@1"] if self.is_anew else []
         return f"{self.sequence}.{self.step}{''.join(said + written + ended + anew)}"
 
     def part(self, event: str, data: Any) -> Part:
@@ -102,7 +102,7 @@ def position_of(last_event_id: str) -> Position:
         (position.said if mark == "+" else position.written)[digest] = int(count)
     parts = _ENDED.findall(found[3])[: MOST_TASKS // _TASKS_OF_MARK]
     position.ended = sum(int(part, 16) << number * _TASKS_OF_MARK for number, part in enumerate(parts))
-    position.is_anew = _ANEW in found[3]
+    position.is_anew = _ANEW.search(found[3]) is not None
     return position
 
 

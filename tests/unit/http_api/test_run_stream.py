@@ -14,8 +14,9 @@ from services.http_api import run_results, run_steps, run_stream
 from services.http_api.assistants import Assistant
 from services.http_api.errors import GatewayAway, TooLate
 from services.http_api.event_stream import CutOff, Part
+from services.http_api.json_bodies import value_of
 from services.http_api.reader import Position, Wanted, position_of
-from services.http_api.run_request import CUSTOM, MESSAGES, UPDATES, VALUES, WHOLE_MESSAGES
+from services.http_api.run_request import CUSTOM, MESSAGES, TASKS, UPDATES, VALUES, WHOLE_MESSAGES
 from services.http_api.run_results import problem_of
 from services.http_api.run_stream import RunStream
 
@@ -175,6 +176,41 @@ async def test_messages_are_told_with_all_that_was_said_also_to_who_comes_back()
         "messages/metadata",
         "messages/complete",
     ]
+
+
+def task(name: str, **fields: Any) -> threads_pb2.Task:
+    return threads_pb2.Task(task_id=f"{name} of a step", name=name, triggers=[f"branch:to:{name}"], **fields)
+
+
+def of_tasks(of: threads_pb2.ThreadState, *following: str, ended: Sequence[threads_pb2.Task] = ()) -> Any:
+    of.tasks.extend(task(name) for name in following)
+    of.ended_tasks.extend(ended)
+    return of
+
+
+async def test_a_message_is_told_of_the_node_that_wrote_it() -> None:
+    """Also one that its node gave no id, which it has got in the state, and a message that two nodes of a step say."""
+    said_by = {"a": {"type": "ai", "content": "Hello"}, "b": {"type": "ai", "id": "m1", "content": "Hello"}}
+    ended_tasks = [
+        task(node, writes=[threads_pb2.TaskWrite(field="messages", value=value_of([message]))], has_ended=True)
+        for node, message in said_by.items()
+    ]
+    after = of_tasks(threads_pb2.ThreadState(), ended=ended_tasks)
+    after.checkpoint.step = 1
+    after.values.update({"messages": [{"type": "ai", "id": each, "content": "Hello"} for each in ("m0", "m1")]})
+    before = of_tasks(state(0, following=["a", "b"]), "a", "b")
+    done = [runs_pb2.RunEvent(sequence=at, node_completed=runs_pb2.NodeCompleted(node="a")) for at in (1, 2)]
+    parts = await told(stream(FakeCaller([*done, ended()], states=[before, after, after]), MESSAGES))
+    assert [part.data[1]["langgraph_node"] for part in parts if part.event == "messages"] == ["a", "b"]
+
+
+async def test_words_come_behind_the_beginning_of_the_task_that_says_them() -> None:
+    done = runs_pb2.RunEvent(sequence=2, node_completed=runs_pb2.NodeCompleted(node="model"))
+    before = of_tasks(state(0, following=["model"]), "model")
+    after = of_tasks(state(1, "Hello"), ended=[task("model", has_ended=True)])
+    caller = FakeCaller([chunk("Hello"), done, ended()], states=[before, after, after])
+    kinds = [(part.event, "result" in part.data) for part in await told(stream(caller, MESSAGES, TASKS)) if part.data]
+    assert kinds == [("metadata", False), ("tasks", False), ("messages", False), ("tasks", True)]
 
 
 def writes(

@@ -12,7 +12,7 @@ from signalbox.v1 import runs_pb2
 from services.http_api.errors import Busy, Invalid
 from services.http_api.event_stream import HEARTBEAT, CutOff, Part, Streams, event_stream
 from services.http_api.interrupts import answer_of, interrupts_of
-from services.http_api.reader import Position, position_of
+from services.http_api.reader import MOST_TASKS, Position, position_of
 from services.http_api.run_steps import changed
 from services.http_api.told_messages import messages_in
 
@@ -145,6 +145,9 @@ def test_a_place_in_a_stream_is_told_and_read_back() -> None:
     assert position_of("-1") == position_of("") == Position()
     heard = Position(12, 3, {"deadbeef": 5}, {"0badcafe": 2})
     assert position_of(heard.id) == heard
+    for ended in (1, 6, 1 << 255, 1 << 256, (1 << 700) + 5, (1 << MOST_TASKS) - 1):
+        assert position_of(Position(12, 3, ended=ended, is_anew=True).id) == Position(12, 3, ended=ended, is_anew=True)
+    assert position_of(Position(12, 3, ended=1 << MOST_TASKS).id) == Position(12, 3)
     # In an upgrade a stream goes on at a replica that knows less.
     assert position_of("12.3+deadbeef:5~0badcafe:2*later:1!x+other~1:2:3") == heard
     for forged in ("12", "1.2.3", "x", "9" * 40 + ".1", "1.1\n", "1.1+", "1.1+deadbeef:5\n", "1.1 ", "1.1+ü"):
