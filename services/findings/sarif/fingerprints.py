@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,12 +90,10 @@ def _without_ours(raw: Any) -> Any:
     if not isinstance(raw, dict):
         return raw
     kept = {name: value for name, value in raw.items() if name not in ("properties", "suppressions", "message")}
-    properties = raw.get("properties")
-    if isinstance(properties, dict):
-        properties = {name: value for name, value in properties.items() if name != PROPERTY}
-    return {**kept, "properties": properties or {}, "partialFingerprints": _partial_without_ours(raw)}
+    ours = {"properties": PROPERTY, "partialFingerprints": OWN_KEY}
+    return {**kept, **{name: _without(key, raw.get(name)) for name, key in ours.items()}}
 
 
-def _partial_without_ours(raw: Mapping[str, Any]) -> Any:
-    given = raw.get("partialFingerprints")
-    return {name: value for name, value in given.items() if name != OWN_KEY} if isinstance(given, dict) else {}
+def _without(key: str, given: Any) -> dict[str, Any]:
+    """Returns an object without a key; what is no object there gives way to one when it is written."""
+    return {name: value for name, value in given.items() if name != key} if isinstance(given, dict) else {}

@@ -192,3 +192,11 @@ def test_a_result_that_breaks_the_schema_is_matched_again() -> None:
     once = annotate(log, outcomes, ANYWHERE)
     assert [entry.fingerprint for entry in read_results(once, ANYWHERE)] == [one.fingerprint for one in outcomes]
     assert annotate(once, outcomes, ANYWHERE) == once
+
+
+def test_twins_keep_their_names_though_one_breaks_the_schema() -> None:
+    twin = result(1)
+    log = log_of({**twin, "properties": {}}, {**twin, "properties": 2**63}, {**twin, "properties": {}})
+    names = [entry.fingerprint for entry in read_results(log, ANYWHERE)]
+    judged = annotate(log, [Outcome(name, Verdict.NEEDS_REVIEW, 0.0, "") for name in names], ANYWHERE)
+    assert [entry.fingerprint for entry in read_results(judged, ANYWHERE)] == names
