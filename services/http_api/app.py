@@ -27,6 +27,8 @@ from services.http_api.run_request import IDEMPOTENCY_KEY
 from services.http_api.runs import LAST_EVENT_ID, RunRoutes
 from services.http_api.settings import HttpApiSettings
 from services.http_api.store import StoreRoutes
+from services.http_api.thread_commands import ThreadCommands
+from services.http_api.thread_stream import ThreadStreams
 from services.http_api.threads import ThreadRoutes
 from services.kit.telemetry.logs import get_logger
 from services.kit.telemetry.metrics import from_zero
@@ -63,12 +65,18 @@ CORS_MAX_AGE_S = 600
 def make_app(gateway: Gateway, settings: HttpApiSettings, streams: Streams) -> Starlette:
     """Returns the application. Its streams end with `streams.closing`."""
     bodies = BodyReader(max_bytes=settings.max_request_bytes, timeout_s=settings.read_timeout_s)
+    runs = RunRoutes(gateway, bodies, streams, recovery_s=settings.recovery_s)
+    thread_streams = ThreadStreams(
+        gateway, bodies, streams, recovery_s=settings.recovery_s, most_of_caller=settings.max_thread_streams
+    )
     served = operations(
         gateway,
         AssistantRoutes(gateway, bodies),
         ThreadRoutes(gateway, bodies),
         StoreRoutes(gateway, bodies),
-        RunRoutes(gateway, bodies, streams, recovery_s=settings.recovery_s),
+        runs,
+        thread_streams,
+        ThreadCommands(gateway, bodies, runs, thread_streams.bells),
     )
     from_zero(REQUESTS, [each.name for each in served], ["200"])
     document = openapi(served)

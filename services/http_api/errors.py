@@ -60,7 +60,7 @@ class ApiError(Exception):
             "type": "about:blank",
             "title": self.title,
             "status": self.status,
-            "detail": self._in_full(),
+            "detail": self.in_full,
             "reason": self.told_reason,
         }
         named = [{"field": each.field, "detail": each.description} for each in self.violations]
@@ -79,8 +79,9 @@ class ApiError(Exception):
             headers["retry-after"] = str(max(FALLBACK_RETRY_S, round(self.retry_after_s)))
         return headers
 
-    def _in_full(self) -> str:
-        """The SDKs show `detail` and nothing else."""
+    @property
+    def in_full(self) -> str:
+        """What happened, with what is wrong with which field: the SDKs show this and nothing else."""
         named = [": ".join(filter(None, (each.field, each.description))) for each in self.violations]
         told = [each for each in named if each not in self.detail]
         return f"{self.detail}: {'; '.join(told)}" if told else self.detail

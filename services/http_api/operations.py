@@ -20,6 +20,8 @@ from services.http_api.reader import CANCEL_ON_DISCONNECT
 from services.http_api.run_request import Body, RunBody, read_body
 from services.http_api.runs import CHECKPOINT_ID, Batch, CancelManyBody, RunRoutes
 from services.http_api.store import DeleteItemBody, NamespacesBody, PutItemBody, SearchItemsBody, StoreRoutes
+from services.http_api.thread_commands import CommandBody, ThreadCommands
+from services.http_api.thread_stream import StreamBody, ThreadStreams
 from services.http_api.threads import (
     HistoryBody,
     PruneBody,
@@ -35,7 +37,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 CRONS: Final = "crons are not offered yet: have a scheduler of yours create the runs"
 ASSISTANTS: Final = "assistants are the platform's agents, which are deployed: give a config and a context with a run"
 NOT_OFFERED: Final = "Not offered"
-THREAD_STREAMS: Final = "streams of threads are not offered yet: stream a run, or join its stream"
+JOINED_THREADS: Final = "this stream is not offered: POST /threads/…/stream/events is, and streams of runs"
 METADATA: Final = "states have no metadata of their own: keep them with the thread, or give them with a run"
 
 
@@ -151,7 +153,13 @@ class AssistantRoutes:
 
 
 def operations(
-    gateway: Gateway, assistants: AssistantRoutes, threads: ThreadRoutes, store: StoreRoutes, runs: RunRoutes
+    gateway: Gateway,
+    assistants: AssistantRoutes,
+    threads: ThreadRoutes,
+    store: StoreRoutes,
+    runs: RunRoutes,
+    thread_streams: ThreadStreams,
+    commands: ThreadCommands,
 ) -> list[Operation]:
     """Returns all that is served, in the order in which addresses are tried."""
 
@@ -257,13 +265,18 @@ def operations(
         ("/assistants/{assistant_id}/latest", "POST"),
     ):
         found.append(_refused(method, path, not_offered(ASSISTANTS)))
-    for path, method in (
-        (in_thread + "/stream", "GET"),
-        (in_thread + "/commands", "POST"),
-        (in_thread + "/stream/events", "POST"),
-    ):
-        found.append(_refused(method, path, not_offered(THREAD_STREAMS)))
     found += [
+        Operation("POST", in_thread + "/commands", "command_thread", "Give a command", commands.command, CommandBody),
+        Operation(
+            "POST",
+            in_thread + "/stream/events",
+            "stream_thread",
+            "Stream a thread",
+            thread_streams.stream,
+            StreamBody,
+            streams=True,
+        ),
+        _refused("GET", in_thread + "/stream", not_offered(JOINED_THREADS)),
         _refused("PATCH", in_thread + "/state", not_offered(METADATA)),
     ]
     for prefix, of in (("", ""), (in_thread, "thread_")):

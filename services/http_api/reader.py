@@ -17,6 +17,8 @@ CANCELS: Final = f"{CANCEL_ON_DISCONNECT}=true"
 # Messages under way that the id of an event speaks of, and attempts at nodes that have written.
 MOST_UNDER_WAY: Final = 8
 MOST_ATTEMPTS: Final = 32
+# For streams of threads: what becomes of the run, and of what models have said, as the platform's own events.
+LIFECYCLE: Final = "lifecycle"
 # How far a reader has heard, and behind it, each with a mark, what more there is to say of it. Marks of a later
 # release, as there may be in an upgrade, are passed over: what only they tell of is told once more.
 _EVENT_ID: Final = re.compile(r"(\d{1,18})\.(-?\d{1,9})((?:[!-,/;-@\[-`{-~][0-9A-Za-z:.-]{1,64})*)", re.ASCII)

@@ -20,7 +20,7 @@ from services.http_api.event_stream import Part
 from services.http_api.gateway import Caller
 from services.http_api.interrupts import INTERRUPT
 from services.http_api.json_bodies import json_of, moment, value_of
-from services.http_api.reader import Position, Wanted
+from services.http_api.reader import LIFECYCLE, Position, Wanted
 from services.http_api.run_request import CHECKPOINTS, CUSTOM, DEBUG, TASKS, UPDATES, VALUES
 from services.http_api.tasks import START, asked_by, authors, begun, ended, update_of
 from services.http_api.told_messages import ToldMessages
@@ -66,14 +66,18 @@ class RunSteps:
 
     async def until(self, event: runs_pb2.RunEvent) -> AsyncIterator[Part]:
         """Yields what there is to tell of steps that had ended with an event."""
-        if set(self._wanted.modes) <= {CUSTOM} or event.sequence <= self._asked_until:
+        if set(self._wanted.modes) <= {CUSTOM, LIFECYCLE} or event.sequence <= self._asked_until:
             return
         async for part in self._of_new_states():
             yield part
 
     async def begin(self) -> AsyncIterator[Part]:
-        """Yields what comes before all that the first tasks say: that they begin, of which no event tells."""
-        if self._tells_tasks and self._before is None and self._position.step <= INPUT_STEP:
+        """Yields what comes before all that the first tasks say: that they begin, of which no event tells.
+
+        A thread's reader, who may not have created the run, hears what it was given.
+        """
+        is_told = self._tells_tasks or self._wanted.has(LIFECYCLE)
+        if is_told and self._before is None and self._position.step <= INPUT_STEP:
             async for part in self._of_new_states():
                 yield part
 

@@ -24,7 +24,7 @@ from services.http_api.errors import PASSING, ApiError, GatewayAway
 from services.http_api.event_stream import CutOff, Part
 from services.http_api.gateway import Caller
 from services.http_api.interrupts import INTERRUPT, interrupts_of
-from services.http_api.reader import Position, Wanted, heard, hears
+from services.http_api.reader import LIFECYCLE, Position, Wanted, heard, hears
 from services.http_api.run_request import CUSTOM, UPDATES, VALUES
 from services.http_api.run_results import FIRST_PAUSE_S, LONGEST_PAUSE_S, output_of, problem_of
 from services.http_api.run_steps import RunSteps
@@ -34,6 +34,7 @@ from services.kit.wire.event_kinds import DECISION, NODE_COMPLETED, RUN_ENDED, S
 METADATA, ERROR, END = "metadata", "error", "end"
 # That something which a node wrote is left out.
 LEFT_OUT: Final = "custom/left_out"
+_LIFECYCLE: Final = (STATE_CHANGED, TOKENS_RESET)
 
 
 class RunStream:
@@ -123,6 +124,8 @@ class RunStream:
         told = self._of_numbered(event) if event.sequence else self._of_words(event)
         async for part in told:
             yield part
+        if self._wanted.has(LIFECYCLE) and event.WhichOneof("event") in _LIFECYCLE:
+            yield self._position.part(LIFECYCLE, event)
 
     async def _of_words(self, event: runs_pb2.RunEvent) -> AsyncIterator[Part]:
         if self._assistant.is_hosted:

@@ -39,6 +39,7 @@ from services.http_api.run_request import (
 from services.http_api.run_results import output_of, problem_of
 from services.http_api.run_steps import position_behind
 from services.http_api.run_stream import ERROR, RunStream
+from services.http_api.thread_events import run_id_of
 from services.http_api.thread_states import ThreadStates, place_of
 from services.http_api.whole_batches import created_whole
 from services.kit.telemetry.logs import get_logger
@@ -106,7 +107,7 @@ class RunRoutes:
         """Creates a run and returns it at once."""
         caller, thread_id = self._gateway.caller(request), _thread_id(request)
         body = read_body(RunBody, await self._bodies.read(request))
-        run = (await self._started(caller, body, thread_id, key_of(request))).run
+        run = (await self.started(caller, body, thread_id, key_of(request))).run
         return Json(run_document(run), headers=_found_at(thread_id, run.run_id))
 
     async def create_batch(self, request: Request) -> Response:
@@ -126,7 +127,7 @@ class RunRoutes:
         request_id = key or str(uuid.uuid4())
 
         async def made(body: RunBody, number: int) -> runs_pb2.Run:
-            return (await self._started(caller, body, "", f"{request_id}:{number}")).run
+            return (await self.started(caller, body, "", f"{request_id}:{number}")).run
 
         creations = [partial(made, body, number) for number, body in enumerate(bodies)]
         if key:
@@ -142,7 +143,7 @@ class RunRoutes:
         self._streams.check()
         body = read_body(RunBody, await self._bodies.read(request))
         wanted = Wanted(check_modes(body.stream_mode), body.stream_subgraphs)
-        started = await self._started(caller, body, thread_id, key_of(request), listens=wanted.listens)
+        started = await self.started(caller, body, thread_id, key_of(request), listens=wanted.listens)
         path, cancels = _path(thread_id, started.run_id), body.on_disconnect == "cancel"
         location = f"{path}/stream?{wanted.query(cancels=cancels)}"
         headers = {**_found_at(thread_id, started.run_id), "location": location}
@@ -153,7 +154,7 @@ class RunRoutes:
         caller, thread_id = self._gateway.caller(request), _thread_id(request)
         self._streams.check()
         body = read_body(RunBody, await self._bodies.read(request))
-        started = await self._started(caller, body, thread_id, key_of(request))
+        started = await self.started(caller, body, thread_id, key_of(request))
         path, cancels = _path(thread_id, started.run_id), body.on_disconnect == "cancel"
         location = f"{path}/join?{CANCELS}" if cancels else f"{path}/join"
         headers = {**_found_at(thread_id, started.run_id), "location": location}
@@ -249,7 +250,7 @@ class RunRoutes:
         self._gateway.caller(request)
         raise NotOffered("single runs are not deleted: what decided them stays on record; delete the thread")
 
-    async def _started(
+    async def started(
         self, caller: Caller, body: RunBody, thread_id: str, key: str, *, listens: bool = False
     ) -> Started:
         """Creates a run, or goes on with the thread's as the body says; a repeat with the same key finds its run.
@@ -417,6 +418,7 @@ class RunRoutes:
         return caller, await self._run_in(caller, request.path_params[RUN_ID], _thread_id(request))
 
     async def _run_in(self, caller: Caller, run_id: str, thread_id: str) -> runs_pb2.Run:
+        run_id = run_id_of(run_id)
         try:
             uuid.UUID(run_id)
         except ValueError as error:

@@ -100,8 +100,8 @@ METHODS: dict[str, Method] = {
         lambda c, k: c.threads.update_state(k.thread_id, {"rounds": 5}, as_node="tools", checkpoint=k.checkpoint),
         lambda made: made["checkpoint"]["checkpoint_id"] != "",
     ),
-    "threads.join_stream": refused(422, "streams of threads", lambda c, k: c.threads.join_stream(k.thread_id)),
-    "threads.stream": refused(422, "streams of threads", session),
+    "threads.join_stream": refused(422, "stream/events", lambda c, k: c.threads.join_stream(k.thread_id)),
+    "threads.stream": Method(session, lambda made: made["run_id"]),
     "runs.create": Method(lambda c, _: c.runs.create(None, AGENT, input=GIVEN), lambda made: made["run_id"]),
     "runs.create_batch": Method(
         lambda c, _: c.runs.create_batch([{"assistant_id": AGENT, "input": GIVEN}]), lambda made: len(made) == 1
