@@ -203,7 +203,10 @@ def _states_what_was_found(
     found = {_cell(cell) for table, _ in tables for row in table.rows for cell in row.values} - {None}
     # The question vouches for its words and for no number: one that asks whether there are 42 is answered by 42.
     stated = {*unsupported(wording, Material(texts=["1"], labels=[question]), most=None)}
-    if stated - {*unsupported(wording, Material(tables=_read(tables), labels=[question]), most=None)}:
+    # All holds: what does not by the question does by what was found, and only of the rest the rows are read again.
+    if stated and unsupported(wording, Material(texts=["1", question]), most=1):
+        return True
+    if stated and stated - {*unsupported(wording, Material(tables=_read(tables), labels=[question]), most=None)}:
         return True
     # What speaks of no amount at all is not wrong: the rows are there.
     if not stated and not speaks_of_amounts(wording):
