@@ -27,6 +27,8 @@ CALL_TIMEOUT_S: Final = 30.0
 WATCH_TIMEOUT_S: Final = 600.0
 FIRST_PAUSE_S: Final = 0.2
 LONGEST_PAUSE_S: Final = 10.0
+# Somebody may raise a quota that would be there again in an hour.
+LONGEST_TOLD_S: Final = 60.0
 # How often a run is looked at that awaits a person's input, which may take days.
 AWAITED_S: Final = 2.0
 # What says no to this input, however often it is asked.
@@ -242,8 +244,8 @@ def _is_own(detail: ErrorDetail) -> bool:
 
 
 def _hindrance(detail: ErrorDetail, failures: int) -> Hindrance:
-    """Returns what is in the way, and for how long: as is told, and not for all that wait the same."""
+    """Returns what is in the way, and for how long: as is told, up to a bound, and not for all that wait the same."""
     longest = min(FIRST_PAUSE_S * 2.0 ** min(failures, 16), LONGEST_PAUSE_S)
-    pause_s = (detail.retry_after_s or 0.0) + random.uniform(longest / 2, longest)  # noqa: S311 - spreads load
+    pause_s = min(detail.retry_after_s or 0.0, LONGEST_TOLD_S) + random.uniform(longest / 2, longest)  # noqa: S311 - spreads load
     cause = "refused" if detail.code is grpc.StatusCode.RESOURCE_EXHAUSTED else "away"
     return Hindrance(cause, f"{detail.reason}: {detail.message}", pause_s)

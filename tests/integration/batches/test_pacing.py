@@ -300,6 +300,21 @@ async def test_refusals_and_outages_hold_a_batch_up_and_cost_no_item(
     await stop(replica)
 
 
+async def test_a_quota_that_is_raised_is_noticed_before_it_would_have_been_there_again(
+    open_platform: Callable[..., Awaitable[Platform]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "LONGEST_TOLD_S", 0.5)
+    platform = await open_platform()
+    platform.runtime.failing["a"] = QuotaUsedUp("the tokens of this hour are used up", retry_after_s=3600.0)
+    batch_id = await platform.started(["a", "b"])
+    replica = platform.replica()
+    await platform.until(batch_id, lambda batch: bool(batch.held_up_by))
+    platform.runtime.failing.clear()
+    batch = await platform.over(batch_id)
+    assert (batch.counts, batch.held_up_by) == ({ItemState.SUCCEEDED: 2}, "")
+    await stop(replica)
+
+
 async def test_what_runs_wait_for_is_told_until_they_wait_no_longer(
     open_platform: Callable[..., Awaitable[Platform]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
