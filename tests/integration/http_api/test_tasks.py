@@ -19,10 +19,10 @@ from services.http_api.event_stream import Part
 from services.http_api.reader import position_of
 from services.runtime.engine.run_states import RunStates
 from services.runtime.engine.serde import make_serde
-from tests.fixtures.hosted import CALLER, hosted_replica, loaded
+from tests.fixtures.hosted import CALLER, FOLDER, graph_alone, hosted_replica, loaded
 from tests.fixtures.served_runs import ServedRuns
 
-WHOLE = ("interrupts", "next", "tasks")
+WHOLE = ("interrupts", "next", "step", "tasks")
 MODES = ("updates", "tasks", "debug")
 
 
@@ -167,7 +167,7 @@ def plain(data: Any) -> Any:
             return [data["type"], data["content"]]
         dropped = ("id", "timestamp", "config", "parent_config", "metadata", "response_schema", "state")
         # Of fields that nobody has written LangGraph tells the empty beginning.
-        return {k: plain(v) for k, v in data.items() if k not in dropped and (v != [] or k in WHOLE)}
+        return {k: plain(v) for k, v in data.items() if k not in dropped and (v not in ([], 0) or k in WHOLE)}
     return [plain(each) for each in data] if isinstance(data, list | tuple) else data
 
 
@@ -329,3 +329,24 @@ async def test_what_comes_from_a_cache_is_told_as_such(platform_dsn: str) -> Non
         {"a": {"notes": ["a"]}, "__metadata__": {"cached": True}}
     ]
     assert sorted_(found) == sorted_(expected)
+
+
+BROUGHT: list[tuple[str, dict[str, Any]]] = [
+    ("calculator", {"messages": ["Add up."], "wanted": 2, "rounds": 0}),
+    ("supervisor", {"todo": ["writer", "critic"], "done": []}),
+    ("digest", {"words": ["one", "three", "", "four"]}),
+    ("rollout", {"kind": "full", "log": []}),
+    ("leaving", {"log": []}),
+    ("mended", {"count": 0}),
+]
+
+
+async def test_graphs_as_people_write_them_are_told_as_by_langgraph_alone(platform_dsn: str) -> None:
+    async with hosted_replica(platform_dsn, folder=FOLDER) as replica:
+        served = ServedRuns(replica)
+        for name, given in BROUGHT:
+            run = await replica.create(name, given)
+            found = told_of(await served.told(name, run.run_id, *MODES))
+            graph = graph_alone("kinds", name)
+            [expected] = await alone(getattr(graph, "builder", graph), given)
+            assert sorted_(found) == sorted_(expected), name
