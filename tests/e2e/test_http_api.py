@@ -386,7 +386,7 @@ async def test_what_is_not_offered_is_said_in_words(client: Sdk) -> None:
         await client.crons.create(TALK, schedule="* * * * *")
     assert crons.value.status_code == 422
     refused: list[dict[str, Any]] = [
-        {"stream_mode": "debug"}, {"interrupt_before": ["model"]}, {"webhook": "https://example.com"},
+        {"stream_mode": "tools"}, {"interrupt_before": ["model"]}, {"webhook": "https://example.com"},
         {"multitask_strategy": "undo"}, {"after_seconds": 3}, {"command": {"goto": "model"}},
         {"metadata": {"nested": {}}}, {"input": ["no object"]}, {"config": {"configurable": {"__pregel_x": 1}}},
     ]  # fmt: skip
@@ -459,7 +459,7 @@ async def test_hostile_requests_are_refused_before_they_cost_anything(served: Pl
             assert streamed.headers["location"].endswith("/stream?stream_mode=values&cancel_on_disconnect=true")
             await streamed.aread()
         assert await status("GET", path, headers={"last-event-id": "x" * 5000}) == 422
-        assert await status("GET", path + "?stream_mode=debug") == 422
+        assert await status("GET", path + "?stream_mode=tools") == 422
         ahead = await http.get(path, headers={"last-event-id": "9" * 18 + ".999999999"})
         assert [line for line in ahead.text.splitlines() if line.startswith("event")] == ["event: end"]
 
