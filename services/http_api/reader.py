@@ -8,13 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from services.http_api.assistants import Assistant
 from services.http_api.errors import Invalid
 from services.http_api.event_stream import Part
-from services.http_api.run_request import CUSTOM, MESSAGES, WHOLE_MESSAGES
+from services.http_api.run_request import CUSTOM, EVENTS, MESSAGES, UPDATES, WHOLE_MESSAGES
 
 CANCEL_ON_DISCONNECT: Final = "cancel_on_disconnect"
 CANCELS: Final = f"{CANCEL_ON_DISCONNECT}=true"
-# Messages under way that the id of an event speaks of, and attempts at nodes that have written.
+# Messages under way that the id of an event speaks of, and attempts at nodes that have written, and claims that have
+# told of callbacks.
 MOST_UNDER_WAY: Final = 8
 MOST_ATTEMPTS: Final = 32
 # For streams of threads: what becomes of the run, and of what models have said, as the platform's own events.
@@ -36,8 +38,9 @@ class Position:
     """How far a reader has heard: the platform's number of the last event, and the step of the last state.
 
     `said` has the characters that were told of messages under way, by a digest of their ids, the latest last, and
-    `written` the writes of attempts at nodes. `ended` has a bit for each task behind the state that was told to have
-    ended before its step; where `is_anew`, those tasks are still to be told to begin, since their run goes on.
+    `written` the writes of attempts at nodes, and events of claims. `ended` has a bit for each task behind the state
+    that was told to have ended before its step; where `is_anew`, those tasks are still to be told to begin, since their
+    run goes on.
     """
 
     sequence: int = 0
@@ -78,7 +81,7 @@ def _parts(ended: int) -> list[int]:
 
 
 def heard(counts: Mapping[str, int], name: str) -> int:
-    """Returns how much was told of a message under way, or of an attempt at a node."""
+    """Returns how much was told of a message under way, of an attempt at a node, or of a claim."""
     return counts.get(_digest(name), 0)
 
 
@@ -119,10 +122,18 @@ class Wanted:
         """Whether a mode is wanted."""
         return mode in self.modes
 
+    def check_of(self, assistant: Assistant) -> None:
+        """Raises Invalid for a mode that an agent does not have."""
+        if self.has(EVENTS) and not assistant.is_hosted:
+            raise Invalid(
+                f"stream_mode: {EVENTS!r} is not offered of {assistant.name}, an agent of the platform's own, whose "
+                f"calls are in the ledger; ask for {UPDATES} and {MESSAGES}"
+            )
+
     @property
     def listens(self) -> bool:
         """Whether what is told before a step ends is wanted."""
-        return not {MESSAGES, WHOLE_MESSAGES, CUSTOM}.isdisjoint(self.modes)
+        return not {MESSAGES, WHOLE_MESSAGES, CUSTOM, EVENTS}.isdisjoint(self.modes)
 
     def query(self, *, cancels: bool) -> str:
         """Returns it as a query, for who goes on with the stream elsewhere."""

@@ -19,11 +19,12 @@ from services.http_api.json_bodies import struct_of
 from services.kit.errors import FieldViolation
 
 VALUES, UPDATES, CUSTOM, CHECKPOINTS, TASKS, DEBUG = "values", "updates", "custom", "checkpoints", "tasks", "debug"
+# What LangChain's callbacks tell.
+EVENTS: Final = "events"
 # What models say, word by word, or each time with all that was said of the message before.
 MESSAGES, WHOLE_MESSAGES = "messages-tuple", "messages"
-MODES: Final = (VALUES, UPDATES, MESSAGES, WHOLE_MESSAGES, CUSTOM, CHECKPOINTS, TASKS, DEBUG)
+MODES: Final = (VALUES, UPDATES, MESSAGES, WHOLE_MESSAGES, CUSTOM, CHECKPOINTS, TASKS, DEBUG, EVENTS)
 _REFUSED_MODES: Final = {
-    "events": "the platform tells steps and what models say, and no callbacks",
     "tools": "ask for updates, which has what tools gave back",
 }
 _POLICIES: Final = {

@@ -21,7 +21,7 @@ from services.http_api.gateway import Caller
 from services.http_api.interrupts import INTERRUPT
 from services.http_api.json_bodies import json_of, moment, value_of
 from services.http_api.reader import LIFECYCLE, Position, Wanted
-from services.http_api.run_request import CHECKPOINTS, CUSTOM, DEBUG, TASKS, UPDATES, VALUES
+from services.http_api.run_request import CHECKPOINTS, CUSTOM, DEBUG, EVENTS, TASKS, UPDATES, VALUES
 from services.http_api.tasks import START, asked_by, authors, begun, ended, update_of
 from services.http_api.told_messages import ToldMessages
 from services.kit.wire.pages import pages
@@ -66,7 +66,7 @@ class RunSteps:
 
     async def until(self, event: runs_pb2.RunEvent) -> AsyncIterator[Part]:
         """Yields what there is to tell of steps that had ended with an event."""
-        if set(self._wanted.modes) <= {CUSTOM, LIFECYCLE} or event.sequence <= self._asked_until:
+        if set(self._wanted.modes) <= {CUSTOM, EVENTS, LIFECYCLE} or event.sequence <= self._asked_until:
             return
         async for part in self._of_new_states():
             yield part

@@ -6,7 +6,8 @@ on to who comes in the middle, as far as the platform has it; the id says how mu
 
 `values` is the state after each step (of the platform's own agents, the output), `updates` what a step has changed of
 it, `checkpoints` that state with its place, `messages-tuple` what models say, and messages that came whole, `messages`
-the same with all that was said before, and `custom` what nodes write to LangGraph's stream writer.
+the same with all that was said before, `custom` what nodes write to LangGraph's stream writer, and `events` what
+callbacks of LangChain tell in the graph.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from services.http_api.event_stream import CutOff, Part
 from services.http_api.gateway import Caller
 from services.http_api.interrupts import INTERRUPT, interrupts_of
 from services.http_api.reader import LIFECYCLE, Position, Wanted, heard, hears
-from services.http_api.run_request import CUSTOM, UPDATES, VALUES
+from services.http_api.run_request import CUSTOM, EVENTS, UPDATES, VALUES
 from services.http_api.run_results import FIRST_PAUSE_S, LONGEST_PAUSE_S, output_of, problem_of
 from services.http_api.run_steps import RunSteps
+from services.http_api.told_events import ToldEvents
 from services.http_api.told_messages import ToldMessages, of_graph
 from services.kit.wire.event_kinds import DECISION, NODE_COMPLETED, RUN_ENDED, STATE_CHANGED, TOKEN_CHUNK, TOKENS_RESET
 
@@ -64,6 +66,7 @@ class RunStream:
         self._skipping = after_question
         self._messages = ToldMessages(wanted, position, {"run_id": run_id, "graph_id": assistant.name})
         self._steps = RunSteps(caller, run_id, thread_id, assistant, wanted, position, self._messages)
+        self._events = ToldEvents(position)
         self._asked: runs_pb2.InputRequest | None = None
         self._failing_since: float | None = None
         self.ended: runs_pb2.Run | None = None
@@ -109,7 +112,10 @@ class RunStream:
     def _watch(self) -> AsyncGenerator[runs_pb2.RunEvent, None]:
         return self._caller.watch(
             runs_pb2.WatchRunRequest(
-                run_id=self._run_id, after_sequence=self._position.sequence, token_chunks=self._wanted.listens
+                run_id=self._run_id,
+                after_sequence=self._position.sequence,
+                token_chunks=self._wanted.listens,
+                callback_events=self._wanted.has(EVENTS),
             )
         )
 
@@ -192,7 +198,10 @@ class RunStream:
         return [Part(mode, {INTERRUPT: asked}) for mode in (UPDATES, VALUES) if self._wanted.has(mode)]
 
     def _written(self, event: runs_pb2.RunEvent) -> Iterator[Part]:
-        """Yields what nodes wrote and the reader has not heard; what is missing comes with the node's end."""
+        """Yields what nodes wrote, or callbacks tell, and the reader has not heard.
+
+        What is missing of it comes with the node's end.
+        """
         for part in event.custom_writes if self._wanted.has(CUSTOM) else ():
             told = heard(self._position.written, part.attempt)
             outer = part.node.rpartition("/")[0]
@@ -205,6 +214,7 @@ class RunStream:
                     yield self._position.part(LEFT_OUT, {"node": part.node, "reason": reason})
                 else:
                     yield self._position.part(of_graph(CUSTOM, outer), orjson.loads(write.json))
+        yield from self._events.of(event)
 
     def _chunk(self, chunk: runs_pb2.TokenChunk) -> list[Part]:
         is_inside = "/" in chunk.node and self._assistant.is_hosted

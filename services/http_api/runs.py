@@ -27,6 +27,7 @@ from services.http_api.reader import CANCEL_ON_DISCONNECT, CANCELS, Position, Wa
 from services.http_api.run_request import (
     CUSTOM,
     END_NODE,
+    EVENTS,
     MESSAGES,
     UPDATES,
     VALUES,
@@ -47,6 +48,7 @@ from services.kit.wire.pages import pages
 
 log = get_logger()
 
+_NOTHING_TOLD: Final = Wanted(())
 # Who joins a run and names no mode hears on LangGraph's server those that it began with, which are not kept here.
 JOINED_MODES: Final = [VALUES, UPDATES, MESSAGES, CUSTOM]
 MOST_RUNS: Final = 1000
@@ -143,7 +145,7 @@ class RunRoutes:
         self._streams.check()
         body = read_body(RunBody, await self._bodies.read(request))
         wanted = Wanted(check_modes(body.stream_mode), body.stream_subgraphs)
-        started = await self.started(caller, body, thread_id, key_of(request), listens=wanted.listens)
+        started = await self.started(caller, body, thread_id, key_of(request), wanted)
         path, cancels = _path(thread_id, started.run_id), body.on_disconnect == "cancel"
         location = f"{path}/stream?{wanted.query(cancels=cancels)}"
         headers = {**_found_at(thread_id, started.run_id), "location": location}
@@ -179,6 +181,7 @@ class RunRoutes:
             position.step = await self._shown_step(caller, run, shown)
         started = Started(run, await find_assistant(caller, run.agent), position=position)
         wanted = Wanted(modes, _flag(request, "stream_subgraphs"))
+        wanted.check_of(started.assistant)
         path, cancels = _path(_thread_id(request), run.run_id), _flag(request, CANCEL_ON_DISCONNECT)
         headers = {"location": f"{path}/stream?{wanted.query(cancels=cancels)}"}
         return self._told(caller, started, wanted, headers, cancels=cancels)
@@ -251,27 +254,29 @@ class RunRoutes:
         raise NotOffered("single runs are not deleted: what decided them stays on record; delete the thread")
 
     async def started(
-        self, caller: Caller, body: RunBody, thread_id: str, key: str, *, listens: bool = False
+        self, caller: Caller, body: RunBody, thread_id: str, key: str, wanted: Wanted = _NOTHING_TOLD
     ) -> Started:
         """Creates a run, or goes on with the thread's as the body says; a repeat with the same key finds its run.
 
-        `listens`: what models say is asked for, from the first word on.
+        `wanted` is what is streamed of it, from the first word on.
         """
         body.check()
         if body.checkpoint:
             body.checkpoint.check_of(thread_id)
         assistant = await find_assistant(caller, body.assistant_id)
+        wanted.check_of(assistant)
         runs = await ThreadStates(caller, thread_id).runs() if thread_id else []
         asking = asking_of(runs)
         body = body.answering([each["id"] for each in interrupts_of(asking.input_request)] if asking else ())
         if body.resumes:
             if key:
                 raise Invalid("Idempotency-Key: an answer takes none, since a repeat would answer the next question")
-            return await self._resumed(caller, asking, body, assistant, listens=listens)
+            return await self._resumed(caller, asking, body, assistant, wanted)
         # As in LangGraph, who says something else than an answer does not answer.
         left = asking if body.multitask_strategy is None else None
         if body.goes_on(assistant) and (fork := await self._fork(caller, runs, body, assistant, thread_id)):
-            fork.request_id, fork.token_chunks = key, listens
+            fork.request_id = key
+            fork.token_chunks, fork.callback_events = wanted.listens, wanted.has(EVENTS)
             return Started(await forked(caller, fork, left), assistant)
         create = runs_pb2.CreateRunRequest(
             input=body.run_input(assistant, thread_id),
@@ -279,7 +284,8 @@ class RunRoutes:
             request_id=key or str(uuid.uuid4()),
             active_run_policy=body.policy(),
             labels=body.labels(),
-            token_chunks=listens,
+            token_chunks=wanted.listens,
+            callback_events=wanted.has(EVENTS),
         )
         run = (await caller.call(caller.stubs.runs.CreateRun, create)).run
         # Only now: what is refused leaves the question open, and so does a repeat that finds a run of before it.
@@ -288,14 +294,14 @@ class RunRoutes:
         return Started(run, assistant)
 
     async def _resumed(
-        self, caller: Caller, asking: runs_pb2.Run | None, body: RunBody, assistant: Assistant, *, listens: bool
+        self, caller: Caller, asking: runs_pb2.Run | None, body: RunBody, assistant: Assistant, wanted: Wanted
     ) -> Started:
         if asking is None or body.command is None:
             raise Conflict("command.resume: no run of the thread asks anything", reason="NOTHING_ASKED")
         if asking.agent != assistant.name:
             raise Conflict(f"command.resume: what asks is a run of {asking.agent}", reason="NOTHING_ASKED")
         answer = answer_of(asking, body.command.resume)
-        answer.token_chunks = listens
+        answer.token_chunks, answer.callback_events = wanted.listens, wanted.has(EVENTS)
         position = Position()
         try:
             state = await caller.call(

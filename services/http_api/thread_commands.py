@@ -18,7 +18,8 @@ from services.http_api.forks import asking_of
 from services.http_api.gateway import Caller, Gateway
 from services.http_api.interrupts import interrupts_of
 from services.http_api.json_bodies import BodyReader, Json
-from services.http_api.run_request import RESUME, Body, Command, RunBody, key_of, read_body
+from services.http_api.reader import Wanted
+from services.http_api.run_request import MESSAGES, RESUME, Body, Command, RunBody, key_of, read_body
 from services.http_api.runs import RunRoutes
 from services.http_api.thread_events import run_id_of, status_of
 from services.http_api.thread_states import MOST_STATES, ThreadStates, place_of
@@ -26,6 +27,8 @@ from services.http_api.thread_stream import MOST_NAMESPACES, Namespace, ThreadBe
 from services.http_api.threads import thread_id_of
 
 # Commands of the protocol that are not offered, and what to do instead.
+# Whoever streams a thread hears what models say.
+_LISTENED_TO: Final = Wanted([MESSAGES])
 _REFUSED: Final = {
     "subscription.subscribe": "each stream of POST /threads/…/stream/events is a subscription; open one",
     "subscription.unsubscribe": "each stream of POST /threads/…/stream/events is a subscription; close it",
@@ -181,7 +184,7 @@ class ThreadCommands:
         raise CommandError("unknown_command", f"there is no command {body.method!r}; there are {there_are}")
 
     async def _start(self, caller: Caller, thread_id: str, params: Any, key: str) -> dict[str, Any]:
-        started = await self._runs.started(caller, read_body(StartBody, params).run(), thread_id, key, listens=True)
+        started = await self._runs.started(caller, read_body(StartBody, params).run(), thread_id, key, _LISTENED_TO)
         self._bells.ring(thread_id)
         return {"run_id": started.run_id}
 
@@ -195,7 +198,7 @@ class ThreadCommands:
             raise CommandError("no_such_interrupt", words)
         command = Command.model_validate({RESUME: answers})
         body = RunBody(assistant_id=asking.agent if asking else "", command=command)
-        await self._runs.started(caller, body, thread_id, key, listens=True)
+        await self._runs.started(caller, body, thread_id, key, _LISTENED_TO)
         self._bells.ring(thread_id)
         return {}
 

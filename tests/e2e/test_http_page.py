@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "http.md").read_text(encoding="utf-8")
 FIXTURES = ROOT / "tests" / "fixtures"
 STEP_TIMEOUT_S = 600
+AG_UI = "@ag-ui/langgraph@0.0.43 @ag-ui/client@1 @ag-ui/core@1 @langchain/langgraph-sdk@1 @langchain/core@1"
 PACKAGES = "@langchain/langgraph-sdk@1 @langchain/core@1 react@19 react-dom@19 react-test-renderer@19"
 pytestmark = pytest.mark.timeout(STEP_TIMEOUT_S + 300)
 # What a page does with `useStream`: it asks, is asked, answers, and edits what it has said.
@@ -160,3 +161,27 @@ async def test_pages_of_one_thread_join_queue_stop_answer_and_branch(served: Pla
     assert told["edited"] == ["Edited"]
     assert told["branch"] == [*told["stopped"], "Send a mail"]
     assert told["errors"] == []
+
+
+@pytest.mark.client_programs
+async def test_ag_ui_tells_words_calls_of_tools_and_questions(served: Platform, tmp_path: Path) -> None:
+    needs_index("npm", tmp_path)
+    shutil.copy(FIXTURES / "pages" / "ag_ui.mjs", tmp_path)
+    commands = f"npm install --silent --no-audit --no-fund {AG_UI}\nnode ag_ui.mjs"
+    printed = (await shell(commands, tmp_path, served)).splitlines()
+    told = {name: json.loads(value) for name, mark, value in (line.partition(": ") for line in printed) if mark}
+    assert not any(each["errors"] for each in told.values())
+    said = ["TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END"]
+    # Of a call that comes in one chunk it tells no arguments.
+    called = ["TOOL_CALL_START", "TOOL_CALL_END"]
+    kinds = {name: [kind for kind in each["kinds"] if kind.startswith(("TEXT", "TOOL"))] for name, each in told.items()}
+    assert kinds == {
+        "said": said,
+        "called": [*called, "TOOL_CALL_RESULT", *said],
+        "asked": called,
+        "answered": ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END", "TOOL_CALL_RESULT", *said],
+    }
+    assert told["said"]["words"].startswith("You said: Hello word0 ")
+    assert told["called"]["words"].strip() == "The tool says: rain in Kiel"
+    assert told["asked"]["custom"] == ["on_interrupt"]
+    assert told["answered"]["words"].strip() == "The tool says: sent to ana@example.com"

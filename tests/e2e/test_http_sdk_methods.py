@@ -143,8 +143,8 @@ OK: tuple[int, str] = (0, "")
 # Of the parameters of `runs.stream`, what each value comes to: it is taken, or refused in words.
 PARAMETERS: dict[str, list[tuple[Any, tuple[int, str]]]] = {
     "stream_mode": [
-        (["values", "updates", "messages-tuple", "messages", "custom", "checkpoints", "tasks", "debug"], OK),
-        *((mode, (422, "stream_mode")) for mode in ("events",)),
+        (["values", "updates", "messages-tuple", "messages", "custom", "checkpoints", "events", "tasks", "debug"], OK),
+        *((mode, (422, "stream_mode")) for mode in ("tools",)),
     ],
     "stream_subgraphs": [(True, OK)],
     "stream_resumable": [(True, OK), (False, OK)],

@@ -35,7 +35,7 @@ PLACE = store_pb2.StoreNamespace(labels=["a"])
 REQUESTS: dict[str, Message] = {
     "CreateRun": question(),
     "ExecuteRun": runs_pb2.ExecuteRunRequest(create=question(), token_chunks=True),
-    "WatchRun": runs_pb2.WatchRunRequest(run_id=RUN_ID, token_chunks=True),
+    "WatchRun": runs_pb2.WatchRunRequest(run_id=RUN_ID, token_chunks=True, callback_events=True),
     "ResumeRun": runs_pb2.ResumeRunRequest(**ASKED),
     "CountDecisions": runs_pb2.CountDecisionsRequest(agent="data_chat"),
     "CountRuns": runs_pb2.CountRunsRequest(since_time=Timestamp(seconds=1), interval_minutes=60),

@@ -7,7 +7,7 @@ import itertools
 import json
 import operator
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Annotated, Any
@@ -25,17 +25,16 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, RetryPolicy, interrupt
-from pydantic_core import to_jsonable_python
 from typing_extensions import TypedDict
 
 from services.runtime.api.wire import event_proto
 from services.runtime.engine.events import Event
 from services.runtime.hosted.callback_events import MOST_OF_STEP
 from services.runtime.hosted.custom_writes import MOST_OF_WRITE
+from tests.fixtures.events_alone import alone, comparable
 from tests.fixtures.hosted import HostedReplica, hosted_replica, loaded
 
 TIMEOUT_S = 60.0
-OWN_IDS = ("langgraph_checkpoint_ns", "checkpoint_ns", "langgraph_path", "run_id", "thread_id", "revision_id")
 
 
 class Notes(TypedDict):
@@ -72,35 +71,6 @@ async def told(replica: HostedReplica, run: Any, after: int | None = None, **wat
             events.append(event)
             heard.take(event)
     return heard, events
-
-
-def comparable(events: Sequence[dict[str, Any]]) -> dict[tuple[str, ...], list[str]]:
-    """Returns events by the names of what they are of, from the root on: kinds and data, in order, without ids."""
-    names: dict[str, str] = {}
-    found: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for event in events:
-        names[event["run_id"]] = event["name"]
-        metadata = {name: value for name, value in event["metadata"].items() if name not in OWN_IDS}
-        place = (*(names[parent] for parent in event["parent_ids"]), event["name"])
-        data = _without_ids(event["data"])
-        found[place].append(json.dumps([event["event"], event["tags"], metadata, data], sort_keys=True))
-    return found
-
-
-def _without_ids(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _without_ids(each) for name, each in value.items() if name not in ("id", "tool_call_id")}
-    return [_without_ids(each) for each in value] if isinstance(value, list) else value
-
-
-async def alone(graph: Any, given: Any, config: RunnableConfig | None = None) -> list[dict[str, Any]]:
-    """What `astream_events` tells of the graph by itself."""
-    found = []
-    # What it raises comes after all that it has told.
-    with suppress(ValueError):
-        async for event in graph.astream_events(given, config, version="v2"):
-            found.append(to_jsonable_python(event, fallback=lambda each: {"error": type(each).__name__}))  # noqa: PERF401
-    return [event for event in found if "langsmith:hidden" not in event["tags"]]
 
 
 @tool
