@@ -6,7 +6,8 @@ writes that has lost its lease counts for nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, LiteralString
 
@@ -34,10 +35,20 @@ class Claim:
 class BatchClaims:
     """The tables of batches, for those who pace them. Every method raises BatchDatabaseAway."""
 
-    def __init__(self, pool: Pool, *, lease_s: float, kept_s: float) -> None:
+    def __init__(self, pool: Pool, *, lease_s: float, kept_s: float, clock: Callable[[], float] = time.time) -> None:
         self._pool = pool
+        self._clock = clock
         self._lease_s = lease_s
         self._kept_s = kept_s
+
+    async def clock_skew_s(self) -> float:
+        """Returns how far this replica's clock is certainly ahead of the database's: a slow answer is no skew."""
+        async with connected(self._pool) as connection:
+            before = self._clock()
+            cursor = await connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8 AS there")
+            [row] = await cursor.fetchall()
+            there = float(row["there"])
+            return before - there if there < before else min(0.0, self._clock() - there)
 
     async def claim(self) -> Claim | None:
         """Claims a batch that nobody paces; None where there is none."""

@@ -20,6 +20,7 @@ from services.batches.records import BatchState, BegunItem, ItemState
 from services.batches.runs import BatchRuns, ItemRefused, NotMade
 from services.batches.scores import tell_scores, tell_verdict
 from services.kit.identity.batch_tokens import BatchTokenClaims, BatchTokenMinter
+from services.kit.identity.signed_tokens import CLOCK_SKEW_S
 from services.kit.telemetry.logs import get_logger
 from services.kit.wire.tasks import stop
 
@@ -225,6 +226,7 @@ class Pacing:
         self._most = most
         self._pacers: dict[asyncio.Task[None], tuple[Pacer, Claim]] = {}
         self._look = asyncio.Event()
+        self._is_off = False
         STALLED.set_function(lambda: max((pacer.stalled_s for pacer, _ in list(self._pacers.values())), default=0.0))
         PACE.set_function(lambda: sum(pacer.pace for pacer, _ in list(self._pacers.values())))
 
@@ -252,6 +254,14 @@ class Pacing:
             await self._let_go()
 
     async def _round(self) -> None:
+        skew_s = await self._claims.clock_skew_s()
+        was_off, self._is_off = self._is_off, abs(skew_s) > CLOCK_SKEW_S
+        if self._is_off:
+            # Nobody takes the tokens that it mints.
+            if not was_off:
+                log.error("the clock is off; pacing no batches", skew_s=round(skew_s, 3))
+            await self._let_go()
+            return
         while await self._has_room() and (claim := await self._claims.claim()):
             log.info("batch claimed", batch_id=claim.batch.batch_id, epoch=claim.batch.epoch)
             pacer = Pacer(claim, self._claims, self._runtime, self._private_pem)

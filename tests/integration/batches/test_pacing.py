@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -48,9 +49,9 @@ class Platform:
     runtime: FakeRuntime
     channel: grpc.aio.Channel
 
-    def replica(self, most: int = 8) -> asyncio.Task[None]:
+    def replica(self, most: int = 8, clock: Callable[[], float] = time.time) -> asyncio.Task[None]:
         """Starts a replica; cancelled with `die`, it is gone without a word."""
-        claims = BatchClaims(self.pool, lease_s=LEASE_S, kept_s=LIMITS.kept_s)
+        claims = BatchClaims(self.pool, lease_s=LEASE_S, kept_s=LIMITS.kept_s, clock=clock)
         pacing = Pacing(claims, runs_pb2_grpc.RunServiceStub(self.channel), KEYS.private_pem, most=most)
         return asyncio.create_task(pacing.run())
 
@@ -265,6 +266,29 @@ async def test_who_has_all_places_makes_room_for_who_has_none(
     for batch_id in mine:
         assert (await platform.over(batch_id)).counts == {ItemState.SUCCEEDED: 1}
     assert len(platform.runtime.runs) == 6
+    await stop(replica)
+
+
+async def test_a_replica_whose_clock_is_off_leaves_batches_to_others_until_it_is_right(
+    open_platform: Callable[..., Awaitable[Platform]],
+) -> None:
+    platform = await open_platform()
+    platform.runtime.ends, ahead_s = False, 0.0
+    batch_id = await platform.started(["a"])
+    replica = platform.replica(clock=lambda: time.time() + ahead_s)
+    await platform.until(batch_id, lambda batch: batch.counts.get(ItemState.RUNNING) == 1)
+    ahead_s = -3600.0
+    batch = await platform.until(batch_id, lambda batch: batch.held_up_by.startswith("no replica paces it"))
+    assert batch.epoch == 2
+    other = platform.replica()
+    await platform.until(batch_id, lambda batch: batch.epoch == 3 and not batch.held_up_by)
+    await stop(other)
+    ahead_s = 0.0
+    platform.runtime.ends = True
+    for run in platform.runtime.runs.values():
+        platform.runtime.end(run)
+    assert (await platform.over(batch_id)).counts == {ItemState.SUCCEEDED: 1}
+    assert len(platform.runtime.runs) == 1
     await stop(replica)
 
 
