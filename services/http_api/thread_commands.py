@@ -122,7 +122,7 @@ class RespondBody(Body):
         return {self.interrupt_id: self.response}
 
 
-class StateBody(Body):
+class ValuesBody(Body):
     """Which fields of the state to return."""
 
     namespace: Namespace = Field(default_factory=list)
@@ -203,7 +203,7 @@ class ThreadCommands:
         return {}
 
     async def _state(self, caller: Caller, thread_id: str, params: Any, _key: str) -> dict[str, Any]:
-        body = read_body(StateBody, params)
+        body = read_body(ValuesBody, params)
         _check_outermost(body.namespace)
         head = await ThreadStates(caller, thread_id).head()
         values = {name: each for name, each in head["values"].items() if body.keys is None or name in body.keys}
