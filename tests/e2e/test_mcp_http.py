@@ -14,6 +14,7 @@ import pytest
 import pytest_asyncio
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.types import ElicitResult
 from signalbox.v1 import runs_pb2
 
 from tests.fixtures.hosted import FOLDER
@@ -67,12 +68,12 @@ class Heard:
 
 @asynccontextmanager
 async def client_of(
-    running: Platform, mode: Any = "auto", *, subject: str = "27", address: str = ""
+    running: Platform, mode: Any = "auto", *, subject: str = "27", address: str = "", fill_in: Any = None
 ) -> AsyncIterator[Client]:
     headers = {"Authorization": f"Bearer {running.token(subject)}"}
     async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
         transport = streamable_http_client(f"http://{address or address_of(running)}/mcp", http_client=http)
-        async with Client(transport, mode=mode) as client:
+        async with Client(transport, mode=mode, elicitation_callback=fill_in) as client:
             yield client
 
 
@@ -118,7 +119,23 @@ async def test_a_question_ends_a_call_and_is_answered_by_another(served: Platfor
         assert vague.is_error
         given = {"run_id": asks["run_id"], "answer": dict.fromkeys(ids, "yes")}
         ended = (await client.call_tool("answer_run", given)).structured_content
-        assert ended["state"] == "RUN_STATE_SUCCEEDED"
+        assert ended["state"] == "RUN_STATE_SUCCEEDED", ended
+
+
+async def test_who_sits_at_a_client_with_forms_is_asked_in_the_call(served: Platform) -> None:
+    asked: list[str] = []
+
+    async def fill_in(context: Any, params: Any) -> ElicitResult:  # noqa: ARG001 - the library's name
+        fields = params.requested_schema["properties"]
+        asked.extend(each["title"] for each in fields.values())
+        return ElicitResult(action="accept", content=dict.fromkeys(fields, "yes"))
+
+    async with client_of(served, fill_in=fill_in) as client:
+        ended = (await client.call_tool("two_questions", {})).structured_content
+    assert (ended["state"], sorted(asked)) == ("RUN_STATE_SUCCEEDED", ["Left?", "Right?"]), ended
+    # Before 2026 that would take a connection that stays with one replica.
+    async with client_of(served, "legacy", fill_in=fill_in) as client:
+        assert (await client.call_tool("two_questions", {})).structured_content["state"] == "RUN_STATE_AWAITING_INPUT"
 
 
 async def test_a_client_that_hangs_up_has_given_up_the_call(served: Platform) -> None:

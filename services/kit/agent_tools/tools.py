@@ -20,12 +20,16 @@ from mcp.types import (
     INTERNAL_ERROR,
     CallToolRequestParams,
     CallToolResult,
+    ElicitRequest,
+    InputRequiredResult,
     ListToolsResult,
     PaginatedRequestParams,
     TextContent,
     Tool,
     ToolAnnotations,
 )
+from mcp.types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
 from signalbox.v1 import (
     agents_pb2,
     agents_pb2_grpc,
@@ -36,6 +40,7 @@ from signalbox.v1 import (
     runs_pb2_grpc,
 )
 
+from services.kit.agent_tools.asking import ANSWER_FIELD, filled_in, form_of, takes_forms
 from services.kit.agent_tools.callers import Callers, Context, Metadata
 from services.kit.agent_tools.telling import decided, progress, result_of, told_of
 from services.kit.errors import error_detail
@@ -59,6 +64,8 @@ _PASSING: Final = _CUT | {grpc.StatusCode.RESOURCE_EXHAUSTED}
 _NO_RUN: Final = frozenset({grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INVALID_ARGUMENT})
 _RUN_ID: Final = {"type": "string", "description": "Id of the run, as the tool that began it said."}
 ResponseT = TypeVar("ResponseT", bound=Message)
+# What ends a call, or asks whoever sits at the client before it does.
+CallResult = CallToolResult | InputRequiredResult
 
 
 class ToolFailed(Exception):
@@ -168,15 +175,14 @@ class AgentTools:
     async def _answers(self, run_id: str, metadata: Metadata) -> bool:
         """Whether a gateway is there: a watch of a quiet run is not told from one that nobody has taken."""
         try:
-            await self._call(self._runs.GetRun, runs_pb2.GetRunRequest(run_id=run_id), metadata)
+            await self._run(run_id, metadata)
         except grpc.aio.AioRpcError:
             return False
         return True
 
     async def result(self, run_id: str, metadata: Metadata) -> CallToolResult:
         """Returns what a run came to, or what it asks. Raises AioRpcError."""
-        run = (await self._call(self._runs.GetRun, runs_pb2.GetRunRequest(run_id=run_id), metadata)).run
-        return result_of(told_of(run))
+        return result_of(told_of(await self._run(run_id, metadata)))
 
     async def cancel(self, run_id: str, metadata: Metadata) -> None:
         """Cancels a run, where there is one to cancel."""
@@ -192,18 +198,18 @@ class AgentTools:
         except (ToolFailed, grpc.aio.AioRpcError) as error:
             raise MCPError(INTERNAL_ERROR, _words(error)) from error
 
-    async def _on_call(self, context: Context, asked: CallToolRequestParams) -> CallToolResult:
+    async def _on_call(self, context: Context, asked: CallToolRequestParams) -> CallResult:
         try:
+            if asked.request_state is not None:
+                answer = filled_in((asked.input_responses or {}).get(ANSWER_FIELD))
+                return await self._answered(context, asked.request_state, answer, cancels=asked.name != FOLLOW)
             return await self._called(context, asked.name, asked.arguments or {})
         except (ToolFailed, grpc.aio.AioRpcError) as error:
             return CallToolResult(content=[TextContent(text=_words(error))], is_error=True)
 
-    async def _called(self, context: Context, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+    async def _called(self, context: Context, name: str, arguments: Mapping[str, Any]) -> CallResult:
         metadata = self._callers.metadata(context)
-        try:
-            check_carried(dict(arguments))
-        except NotCarriedError as error:
-            raise ToolFailed(f"the arguments: the value {error}") from error
+        _check_carried(dict(arguments), "the arguments")
         if name == EXPLAIN:
             return result_of(await self._explained(_run_id(arguments), metadata))
         if name == FOLLOW:
@@ -245,9 +251,7 @@ class AgentTools:
                     raise
             await asyncio.sleep(_RETRY_S)
 
-    async def _followed(
-        self, context: Context, run_id: str, metadata: Metadata, *, cancels: bool = True
-    ) -> CallToolResult:
+    async def _followed(self, context: Context, run_id: str, metadata: Metadata, *, cancels: bool = True) -> CallResult:
         """Follows a run to its end, or to where it asks. Raises ToolFailed, which names the run."""
         try:
             await self._callers.began(context, run_id, 0)
@@ -258,7 +262,8 @@ class AgentTools:
                 await self._callers.began(context, run_id, event.sequence)
                 if told := progress(event):
                     await context.session.report_progress(event.sequence, message=told)
-            return await self.result(run_id, metadata)
+            run = await self._run(run_id, metadata)
+            return await self._asked(context, run, metadata, cancels=cancels) or result_of(told_of(run))
         except grpc.aio.AioRpcError as error:
             raise ToolFailed(_words(error, run_id)) from error
         except asyncio.CancelledError:
@@ -275,9 +280,52 @@ class AgentTools:
         self._cancelling.add(task)
         task.add_done_callback(self._cancelling.discard)
 
+    async def _asked(
+        self, context: Context, run: runs_pb2.Run, metadata: Metadata, *, cancels: bool
+    ) -> CallResult | None:
+        """Asks a client's person what a run asks of its caller; None where nobody can be asked that."""
+        if run.state != runs_pb2.RUN_STATE_AWAITING_INPUT or not takes_forms(context):
+            return None
+        question = await self._question(run.run_id, metadata)
+        form = form_of(question.input_request) if question.right else None
+        if form is None:
+            return None
+        state = f"{run.run_id} {question.input_request.input_request_id}"
+        if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            return InputRequiredResult(input_requests={ANSWER_FIELD: ElicitRequest(params=form)}, request_state=state)
+        if not context.session.can_send_request:
+            return None
+        try:
+            said = await context.session.elicit_form(form.message, form.requested_schema)
+        except (MCPError, ValidationError):  # the question is the call's end, then
+            return None
+        return await self._answered(context, state, filled_in(said), cancels=cancels)
+
+    async def _answered(self, context: Context, state: str, answer: Any, *, cancels: bool) -> CallResult:
+        """Goes on with a run whose question somebody has answered; ends the call where they did not."""
+        metadata = self._callers.metadata(context)
+        _check_carried({"answer": answer, "state": state}, "the form")
+        run_id, _, question_id = state.partition(" ")
+        if answer is None:
+            return await self.result(run_id, metadata)
+        question = await self._question(run_id, metadata)
+        # Where another has answered meanwhile, or this one before its answer was lost, it has gone on.
+        if (
+            question.state == questions_pb2.QUESTION_STATE_OPEN
+            and question.input_request.input_request_id == question_id
+        ):
+            await self._answer(run_id, answer, metadata)
+        return await self._followed(context, run_id, metadata, cancels=cancels)
+
+    async def _run(self, run_id: str, metadata: Metadata) -> runs_pb2.Run:
+        return (await self._call(self._runs.GetRun, runs_pb2.GetRunRequest(run_id=run_id), metadata)).run
+
+    async def _question(self, run_id: str, metadata: Metadata) -> questions_pb2.Question:
+        request = questions_pb2.GetQuestionRequest(run_id=run_id)
+        return (await self._call(self._questions.GetQuestion, request, metadata)).question
+
     async def _answer(self, run_id: str, answer: Any, metadata: Metadata) -> None:
-        asked = await self._call(self._questions.GetQuestion, questions_pb2.GetQuestionRequest(run_id=run_id), metadata)
-        question = asked.question
+        question = await self._question(run_id, metadata)
         if question.state != questions_pb2.QUESTION_STATE_OPEN:
             raise ToolFailed(f"{run_id} waits for no answer")
         request = questions_pb2.AnswerQuestionRequest(
@@ -297,7 +345,7 @@ class AgentTools:
 
     async def _explained(self, run_id: str, metadata: Metadata) -> dict[str, Any]:
         """Returns a run's decisions, each with the rules that were missed before, and by how much."""
-        run = (await self._call(self._runs.GetRun, runs_pb2.GetRunRequest(run_id=run_id), metadata)).run
+        run = await self._run(run_id, metadata)
         decisions: list[runs_pb2.Decision] = await listed(
             partial(self._call, self._runs.ListDecisions, metadata=metadata),
             runs_pb2.ListDecisionsRequest(run_id=run_id),
@@ -355,6 +403,13 @@ def _input(agent: str, arguments: Mapping[str, Any]) -> runs_pb2.RunInput:
     except (ParseError, ValueError) as error:
         raise ToolFailed(f"the arguments are no input of {printable(agent)}: {error}") from error
     return given
+
+
+def _check_carried(given: dict[str, Any], what: str) -> None:
+    try:
+        check_carried(given)
+    except NotCarriedError as error:
+        raise ToolFailed(f"{what}: the value {error}") from error
 
 
 def _run_id(arguments: Mapping[str, Any]) -> str:
