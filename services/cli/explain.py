@@ -21,7 +21,7 @@ END = "__end__"
 ALTERNATIVES = 3
 # Rules by which a hosted graph's run ends that are none of its code's.
 _BY_TABLE = (hosted_pb2.DECIDED_BY_TABLE, hosted_pb2.DECIDED_BY_LIFTED)
-_STOPPED = frozenset(("node_failed", "budget_exhausted"))
+_STOPPED = frozenset(("node_failed", "budget_exhausted", "run_cancelled"))
 # Where a hosted graph's own tools run: a replica that dies in one has another run it again.
 IN_PROCESS = "in_process"
 _NOTHING: Mapping[int, runs_pb2.DecisionExplanation] = {}

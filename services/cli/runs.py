@@ -122,7 +122,7 @@ def explain_command(
 
 @commands.command("cancel")
 def cancel_command(context: typer.Context, run: RunId, subject: As = None, roles: Roles = None) -> None:
-    """Ask a run to stop at its next step."""
+    """Stop a run; what it has under way is broken off, effects excepted."""
     connection = context.obj.connection(subject, roles=roles)
     run = run_id_of(connection, run, terminal)
     run_command(cancel(connection, run, terminal), terminal)
@@ -198,5 +198,5 @@ async def cancel(connection: Connection, run_id: str, terminal: Terminal) -> Exi
     if run.state == runs_pb2.RUN_STATE_CANCELLED:
         terminal.out.print(Text(f"{run.run_id} is cancelled"))
     else:
-        terminal.out.print(Text(f"{run.run_id} is {state_name(run.state)} and stops at its next step"))
+        terminal.out.print(Text(f"{run.run_id} is {state_name(run.state)} and stops"))
     return ExitCode.OK

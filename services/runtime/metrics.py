@@ -13,7 +13,7 @@ from services.kit.telemetry.metrics import DURATION_BUCKETS, from_zero, model_ca
 from services.kit.telemetry.names import METRIC_PREFIX
 from services.runtime.routing.calls import CALLS_BEYOND_BUDGET, MODEL, OK, TOOL
 from services.runtime.routing.digest import policy_version
-from services.runtime.routing.graph import NODE_FAILED, AgentGraph, router_after
+from services.runtime.routing.graph import BEFORE_TABLES, AgentGraph, router_after
 from services.runtime.routing.recorder import DECISIONS
 from services.runtime.routing.state import COMPLETED, FAILED, NEEDS_REVIEW
 
@@ -262,7 +262,7 @@ def count_from_zero(offered: Iterable[tuple[AgentGraph, Sequence[Outcome]]]) -> 
     for graph, outcomes in agents:
         from_zero(TOOL_DURATION, graph.tools, [OK])
         for node in graph.nodes:
-            from_zero(DECISIONS, [graph.name], [router_after(graph.name, node)], [NODE_FAILED], [END])
+            from_zero(DECISIONS, [graph.name], [router_after(graph.name, node)], BEFORE_TABLES, [END])
         for router in graph.routers:
             for rule in router.rules:
                 from_zero(DECISIONS, [graph.name], [router.name], [rule.name], rule.destinations)

@@ -94,18 +94,17 @@ async def test_a_watcher_sees_events_while_the_run_runs(caller: RunClient, scrip
     check_ledger(asked)
 
 
-async def test_a_cancelled_run_stops_at_its_step_boundary(caller: RunClient, script: Script) -> None:
-    gate = asyncio.Event()
-    script.agent(query(COUNT).after(gate))
+async def test_a_cancelled_run_is_broken_off_and_pays_for_what_it_asked(caller: RunClient, script: Script) -> None:
+    script.agent(query(COUNT).after(asyncio.Event()))
     run = await caller.create(question(QUESTION))
     await script.model.wait_for_requests(1, model=AGENT_MODEL)
     await asyncio.gather(caller.cancel(run.run_id), caller.cancel(run.run_id))
-    gate.set()
     asked = await caller.wait(run.run_id)
 
     assert (asked.state, asked.run.stop_reason, asked.run.error) == ("CANCELLED", "cancelled", "")
-    assert asked.route == ["screen_question: allowed -> agent", "agent: tool_calls -> tools"]
+    assert asked.route == ["screen_question: allowed -> agent", "agent: run_cancelled -> __end__"]
     assert script.asked == ["guard", "agent"]
+    assert [name for name, outcome in asked.calls("model") if outcome == "CancelledError"] == [AGENT_MODEL]
     assert asked.calls("tool") == [("get_few_shot_examples", "ok")]  # the query was never run
     check_ledger(asked)
     again = await caller.cancel(run.run_id)

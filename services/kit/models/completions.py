@@ -44,6 +44,7 @@ from services.kit.models.streamed import (
     estimate_usage,
     events_of,
     hearer,
+    unfinished_call,
 )
 from services.kit.telemetry.tracing import trace_headers
 from services.kit.wire import deadline
@@ -136,6 +137,10 @@ async def with_nothing_told(ask: Asks, messages: list[Any], retries: int, timeou
                     break
                 answer |= _sum_of(earlier, answer)
             return answer
+    except asyncio.CancelledError:
+        unfinished = unfinished_call()
+        unfinished.messages, unfinished.before = messages, earlier.get("usage") or {}
+        raise
     except TimeoutError as error:
         late = CompletionError("timeout", "the model took too long", retryable=True)
         late.took = earlier.get("usage") or {}
@@ -156,8 +161,18 @@ def _sum_of(earlier: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, 
 
 async def repeated(ask: Callable[[], Awaitable[Answer]], retries: int) -> Answer:
     """Returns what an asking brings, repeated after what fails in passing. Raises CompletionError, the last one."""
+    unfinished = unfinished_call()
+
+    async def ask_once() -> Answer:
+        unfinished.is_sent, unfinished.came = True, {}
+        try:
+            return await ask()
+        except CompletionError:
+            unfinished.is_sent = False
+            raise
+
     try:
-        return await ask()
+        return await ask_once()
     except CompletionError as error:
         if not error.retryable:
             raise
@@ -166,7 +181,7 @@ async def repeated(ask: Callable[[], Awaitable[Answer]], retries: int) -> Answer
     async def again() -> Answer:
         if failed:
             raise failed.pop()
-        return await ask()
+        return await ask_once()
 
     # To prepare this costs as much as a request, and most requests need no second one.
     attempts = AsyncRetrying(
@@ -356,6 +371,9 @@ async def _read_stream(response: aiohttp.ClientResponse, api_key: str, heard: He
                 raise CompletionError(NOT_THE_APIS_FORM, said, retryable=True) from error
     except StreamTooLong as error:
         raise CompletionError("too_large", str(error), retryable=False) from error
+    except asyncio.CancelledError:
+        unfinished_call().came = streamed.answer
+        raise
     answer = streamed.answer
     # What is an error, or nothing at all, is said to be that.
     if not streamed.is_whole and answer.get("choices"):

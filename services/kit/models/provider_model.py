@@ -15,7 +15,7 @@ from typing import Any, Final
 from services.kit.models.completions import TOOL_USE_FAILED, CompletionError, repeated, with_nothing_told
 from services.kit.models.parameters import OneModel
 from services.kit.models.provider_words import provider_words
-from services.kit.models.streamed import Hearer, estimate_usage, hearer
+from services.kit.models.streamed import Hearer, estimate_usage, hearer, unfinished_call
 
 # 424 is what Bedrock says where the model itself failed.
 _PASSING: Final = frozenset({408, 409, 424, 429, *range(500, 600)})
@@ -158,10 +158,17 @@ async def _streamed(model: Any, messages: Sequence[Any], heard: Hearer) -> Any:
     """Returns the message of a model, told while it comes."""
     heard.begin()
     answer = None
-    async for chunk in model.astream(messages):
-        answer = chunk if answer is None else answer + chunk
-        if chunk.text:
-            heard.say(chunk.text)
+    try:
+        async for chunk in model.astream(messages):
+            answer = chunk if answer is None else answer + chunk
+            if chunk.text:
+                heard.say(chunk.text)
+    except asyncio.CancelledError:
+        if answer is not None:
+            told = (answer.usage_metadata or {}).get("input_tokens")
+            message = {"role": "assistant", "content": answer.text}
+            unfinished_call().came = {"choices": [{"message": message}], "usage": {"prompt_tokens": told}}
+        raise
     if answer is None:
         raise CompletionError("no_choice", "the model answered with nothing", retryable=True)
     return answer

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 # In an answer, that its endpoint did not say what it took: the counts are made from the texts.
 ESTIMATED: Final = "signalbox_estimated"
 STREAMED: Final[Mapping[str, Any]] = {"stream": True, "stream_options": {"include_usage": True}}
 EVENT_STREAM: Final = "text/event-stream"
-_CHARACTERS_A_TOKEN: Final = 4
+CHARACTERS_A_TOKEN: Final = 4
 # Said at the beginning, or once.
 _WHOLE: Final = ("id", "model", "system_fingerprint", "usage", "error")
 _TEXTS: Final = ("content", "refusal", "reasoning_content", "reasoning")
@@ -46,14 +47,48 @@ DONE: Final = b"[DONE]"
 _hearer: ContextVar[Hearer | None] = ContextVar("hearer", default=None)
 
 
+@dataclass
+class UnfinishedCall:
+    """What a call of a model may have taken by when it is broken off: nothing before a request is under way.
+
+    `came` is what has come of the answer to that, in the API's form; `before` the usage of answers before it.
+    """
+
+    is_sent: bool = False
+    came: Mapping[str, Any] = field(default_factory=dict)
+    messages: Sequence[Any] = ()
+    before: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def usage(self) -> dict[str, int]:
+        """The usage in the API's form: as far as the endpoint has told it, and else by an estimate."""
+        given, made = self.before.get("prompt_tokens") or 0, self.before.get("completion_tokens") or 0
+        if self.is_sent:
+            choices = self.came.get("choices") or ()
+            told = (self.came.get("usage") or {}).get("prompt_tokens")
+            given += told or _tokens_of(self.messages)
+            made += _tokens_of(choices[0]["message"]) if choices else 0
+        return {"prompt_tokens": given, "completion_tokens": made}
+
+
+_unfinished: ContextVar[UnfinishedCall | None] = ContextVar("unfinished_call", default=None)
+
+
 @contextmanager
-def heard_by(hearer: Hearer | None) -> Iterator[None]:
-    """Has answers that are asked for inside the context told while they come."""
-    token = _hearer.set(hearer)
+def heard_by(hearer: Hearer | None) -> Iterator[UnfinishedCall]:
+    """Has answers that are asked for inside told while they come; yields what there is of an unfinished one."""
+    unfinished = UnfinishedCall()
+    tokens = _hearer.set(hearer), _unfinished.set(unfinished)
     try:
-        yield
+        yield unfinished
     finally:
-        _hearer.reset(token)
+        _hearer.reset(tokens[0])
+        _unfinished.reset(tokens[1])
+
+
+def unfinished_call() -> UnfinishedCall:
+    """Returns where it is noted what becomes of the call that is made now."""
+    return _unfinished.get() or UnfinishedCall()
 
 
 def hearer() -> Hearer | None:
@@ -183,8 +218,10 @@ def _data_of(line: bytes) -> bytes:
 
 def estimate_usage(request: Mapping[str, Any], answer: dict[str, Any]) -> None:
     """Counts what an answer may have taken, whose endpoint does not say it."""
-    message = answer["choices"][0]["message"]
-    told = (json.dumps(part, ensure_ascii=False, default=str) for part in (request["messages"], message))
-    given, made = (math.ceil(len(each) / _CHARACTERS_A_TOKEN) for each in told)
+    given, made = _tokens_of(request["messages"]), _tokens_of(answer["choices"][0]["message"])
     answer["usage"] = {"prompt_tokens": given, "completion_tokens": made, "total_tokens": given + made}
     answer[ESTIMATED] = True
+
+
+def _tokens_of(said: Any) -> int:
+    return math.ceil(len(json.dumps(said, ensure_ascii=False, default=str)) / CHARACTERS_A_TOKEN)

@@ -29,7 +29,7 @@ from services.runtime.engine.store import found_run
 from services.runtime.engine.story import RunStory
 from services.runtime.hosted.lifting.lifted import LIFTED, TABLE
 from services.runtime.routing.explaining import Explainer, Nearness
-from services.runtime.routing.graph import NODE_FAILED
+from services.runtime.routing.graph import BEFORE_TABLES
 
 Row = Mapping[str, Any]
 # A run's graph stops long before it has made so many.
@@ -111,7 +111,7 @@ class Explanations:
 
     def _explainer(self, row: Row) -> Explainer | None:
         by_code = (row["decided"] or {"by": TABLE})["by"] not in (TABLE, LIFTED)
-        if by_code or row["rule"] == NODE_FAILED or row["router"] not in self._routers:
+        if by_code or row["rule"] in BEFORE_TABLES or row["router"] not in self._routers:
             return None
         return self._explainer_of(row["router"])
 

@@ -21,7 +21,7 @@ from services.runtime.hosted.custom_writes import LEFT_OUT, NOT_JSON, TOO_LONG, 
 from services.runtime.hosted.lifting.lifted import CODE, LIFTED, TABLE
 from services.runtime.hosted.schemas import plain, whole
 from services.runtime.routing.explaining import Explanation
-from services.runtime.routing.graph import NODE_FAILED
+from services.runtime.routing.graph import BEFORE_TABLES
 from services.runtime.routing.state import Budget, Spend
 
 # Of what callers search by: each name costs a look into each thing that is searched. No rule of the protos, which would
@@ -257,7 +257,7 @@ def _decided(row: Mapping[str, Any]) -> dict[str, Any]:
     """Returns how a decision was made, by the name of its field: by a table, where the ledger says no more."""
     decided = row.get("decided")
     if not decided:
-        return {} if row["rule"] == NODE_FAILED else {"decided_by": hosted_pb2.DECIDED_BY_TABLE}
+        return {} if row["rule"] in BEFORE_TABLES else {"decided_by": hosted_pb2.DECIDED_BY_TABLE}
     return {
         "decided_by": DECIDED_BY[decided["by"]],
         "destinations": [hosted_pb2.Destination(**each) for each in decided["destinations"]],

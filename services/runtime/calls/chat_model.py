@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from services.kit.models.call import StartedCall, model_call
 from services.kit.models.chain import ASKED, Completes
 from services.kit.models.completions import CUT_SHORT, TOOL_USE_FAILED, CompletionError
 from services.kit.models.offline_rules import is_by_offline_rules
-from services.kit.models.streamed import ESTIMATED, Hearer, heard_by
+from services.kit.models.streamed import ESTIMATED, Hearer, UnfinishedCall, heard_by
 from services.kit.models.usage import Tokens, tokens_in
 from services.kit.telemetry.names import GEN_AI_CHAT
 from services.runtime.calls.breaker import Breaker
@@ -67,13 +68,25 @@ class RecordedCall:
             self._record["cached_tokens"] = cached
         self._call.took(Tokens(self._record["input_tokens"], self._record["output_tokens"], cached))
 
+    def broken_off(self, unfinished: UnfinishedCall) -> None:
+        """Takes the tokens of a call that is broken off, which nobody tells."""
+        tokens = tokens_in(unfinished.usage)
+        self._record["input_tokens"], self._record["output_tokens"], _ = tokens
+        self._record["estimated"] = True
+        self._call.took(tokens)
+
 
 @contextmanager
-def _recorded(purpose: str, model: str, breaker: Breaker) -> Iterator[RecordedCall]:
-    with noting(MODEL, model) as record, breaker.passing():
+def _recorded(purpose: str, model: str, breaker: Breaker, heard: Hearer | None) -> Iterator[RecordedCall]:
+    with noting(MODEL, model) as record, breaker.passing(), heard_by(heard) as unfinished:
         try:
             with model_call(GEN_AI_CHAT, purpose, model) as call:
-                yield RecordedCall(record, call)
+                made = RecordedCall(record, call)
+                try:
+                    yield made
+                except asyncio.CancelledError:
+                    made.broken_off(unfinished)
+                    raise
         except CompletionError as error:
             record["input_tokens"], record["output_tokens"], _ = tokens_in(error.took)
             raise failure_of(error, model) from error
@@ -119,7 +132,7 @@ class ChatModel:
         Raises DependencyAway, ModelRefused, ModelFailed.
         """
         start = time.perf_counter()
-        with _recorded(purpose, self.name, self._breaker) as call, heard_by(heard):
+        with _recorded(purpose, self.name, self._breaker, heard) as call:
             answer = await self.client.answer(messages, tools, tool_choice)
             call.answered(answer)
         usage = answer.usage_metadata

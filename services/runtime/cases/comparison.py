@@ -9,6 +9,7 @@ from signalbox.v1 import cases_pb2, runs_pb2
 from services.runtime.cases.answers import Answers
 from services.runtime.cases.errors import AnswerMissing
 from services.runtime.routing.recorder import DecisionRecord, StepRecord
+from services.runtime.routing.stopping import RUN_CANCELLED
 
 # Ends that come from outside of the graph: what nodes would have heard after them is in no recording.
 _FROM_OUTSIDE = (runs_pb2.RUN_STATE_CANCELLED,)
@@ -46,7 +47,9 @@ class DecisionComparison:
     def __init__(self, case: cases_pb2.Case, answers: Answers, *, goes_on: bool) -> None:
         self.replayed = Replayed()
         self.goes_on = goes_on
-        self._case = case
+        self._state = case.run.state
+        # Why a node was broken off is no decision of a table, nor of code.
+        self._recorded = [decision for decision in case.decisions if decision.rule != RUN_CANCELLED]
         self._answers = answers
 
     def hold(self, step: StepRecord) -> bool:
@@ -62,7 +65,7 @@ class DecisionComparison:
         if replayed.parting:
             replayed.after.append((step["node"], made))
             return True
-        recorded = self._case.decisions[replayed.same] if replayed.same < len(self._case.decisions) else None
+        recorded = self._recorded[replayed.same] if replayed.same < len(self._recorded) else None
         if recorded and way_of(recorded) == (made["router"], made["rule"], made["destination"]):
             replayed.same += 1
             return True
@@ -73,7 +76,7 @@ class DecisionComparison:
     def ended(self, status: str) -> Replayed:
         """Returns what has come of it, at its end; `status` is that of the graph."""
         replayed, missing = self.replayed, self._answers.missing
-        is_from_outside = self._case.run.state in _FROM_OUTSIDE and replayed.same == len(self._case.decisions)
+        is_from_outside = self._state in _FROM_OUTSIDE and replayed.same == len(self._recorded)
         replayed.lacks = None if is_from_outside else missing
         if replayed.lacks is None and (replayed.parting is None or self.goes_on):
             replayed.status = status

@@ -20,6 +20,7 @@ from services.runtime.agents.registry import agent_graphs, definitions
 from services.runtime.routing.digest import policy_version
 from services.runtime.routing.graph import NODE_FAILED, AgentGraph
 from services.runtime.routing.proof import prove
+from services.runtime.routing.stopping import RUN_CANCELLED
 
 _AGENTS = """# Agents
 
@@ -115,7 +116,8 @@ def documents() -> dict[str, str]:
         "# Routers",
         "",
         "Generated from the decision tables by `make docs`. Rules are tried in order; the first that holds wins.",
-        f"Before any table, `{NODE_FAILED}` ends the run as failed when the node raised what retries could not mend.",
+        f"Before any table, `{NODE_FAILED}` ends the run as failed when the node raised what retries could not mend,",
+        f"and `{RUN_CANCELLED}` ends it as cancelled when the node was broken off.",
         "",
     ]
     for graph in agent_graphs():

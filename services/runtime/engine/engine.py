@@ -20,7 +20,7 @@ from services.runtime.engine.backlog import Backlog
 from services.runtime.engine.broken_off import BrokenOffRuns
 from services.runtime.engine.clock import ClockWatch
 from services.runtime.engine.events import Event
-from services.runtime.engine.execution import CANCELLED, HANDED_OVER, Dependencies, Execution
+from services.runtime.engine.execution import HANDED_OVER, Dependencies, Execution
 from services.runtime.engine.questions import Answer
 from services.runtime.engine.records import NewRun, Orphans, OwnedRun, RunRecord, RunState
 from services.runtime.engine.upkeep import Upkeep
@@ -33,6 +33,7 @@ from services.runtime.metrics import (
     RUNS_TAKEN_OVER,
     begin_works,
 )
+from services.runtime.routing.stopping import CANCELLED
 
 log = get_logger()
 CANCEL_AGAIN_S = 1.0
@@ -86,6 +87,7 @@ class Engine:
         self._renewed_at = -math.inf
         self._wake = asyncio.Event()
         self._backlog = Backlog(admission, upkeep)
+        shared.events.on_cancel = self._stop
 
     @asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
@@ -159,12 +161,15 @@ class Engine:
         )
 
     async def cancel(self, run_id: str, caller: Caller) -> RunRecord:
-        """Asks a run to stop at its next step boundary. Raises RunNotFound, RunEnded."""
+        """Has a run stop. Raises RunNotFound, RunEnded."""
         run = await self._shared.store.cancel(run_id, caller)
-        if run_id in self._executions:
-            self._executions[run_id][0].stop(CANCELLED)
+        self._stop(run_id)
         self._wake.set()
         return run
+
+    def _stop(self, run_id: str) -> None:
+        if run_id in self._executions:
+            self._executions[run_id][0].stop(CANCELLED)
 
     async def with_output(self, run: RunRecord) -> RunRecord:
         """Returns a run with what it brought, also where it was cancelled or failed before it said so."""

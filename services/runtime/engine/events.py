@@ -334,6 +334,7 @@ class EventStream:
         # Of runs that are executed here.
         self._under_way: dict[str, MessagesUnderWay] = {}
         self.on_chunk: Callable[[int, Event], None] = lambda _epoch, _chunk: None
+        self.on_cancel: Callable[[str], None] = lambda _run_id: None
 
     def asked_presently(self, run_id: str, *, registered: bool = True) -> None:
         """Notes that whoever has a run begin or go on is about to watch it with its chunks, here or elsewhere.

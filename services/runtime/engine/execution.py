@@ -48,11 +48,11 @@ from services.runtime.agents.policies import UnknownLimitTypeError
 from services.runtime.agents.screening import may_be_asked_again
 from services.runtime.calls.prices import Prices
 from services.runtime.calls.recording import AnswerRecording, answer_of_person, answer_of_thread, recording_into
-from services.runtime.calls.token_chunks import CALLBACK_EVENTS, CUSTOM_WRITES, TokenChunks, speaking_to
+from services.runtime.calls.token_chunks import CALLBACK_EVENTS, CUSTOM_WRITES, WITHDRAWN, TokenChunks, speaking_to
 from services.runtime.engine.carrier import Carrier
 from services.runtime.engine.claim import Claim, StepWritten
 from services.runtime.engine.effect_journal import EffectJournal
-from services.runtime.engine.events import Event, EventStream, events_of_step
+from services.runtime.engine.events import Event, EventStream, events_of_step, reset_event
 from services.runtime.engine.forks import AWAITS_INPUT, ENDS_CHANGED, UNCHANGED
 from services.runtime.engine.offers import Offers
 from services.runtime.engine.pins import Pins
@@ -83,15 +83,16 @@ from services.runtime.routing.recorder import LeadingDecision, StepRecord
 from services.runtime.routing.run_context import RunContext
 from services.runtime.routing.shadow import Shadow
 from services.runtime.routing.state import COMPLETED, FAILED, IN_PROGRESS
+from services.runtime.routing.stopping import CANCELLED, AttemptLimit, RunStopped, Stop
 from services.runtime.routing.storable import presentable, presentable_parts
 from services.runtime.routing.waiting import RunWaits, Wait
 
 log = get_logger()
-CANCELLED = "cancelled"
 HANDED_OVER = "handed_over"
 GRAPH_STOPPED = "graph_stopped"
 QUESTION_LIFETIME = timedelta(days=7)
 LONGEST_QUESTION = 10_000
+STOPPED = Ending(RunState.CANCELLED, stop_reason=CANCELLED, outcome=Outcome.CANCELLED)
 INTERNAL_ERROR = Ending(RunState.FAILED, None, "internal_error", "an internal error; see the run's trace")
 _STATE_OF = {COMPLETED: RunState.SUCCEEDED, FAILED: RunState.FAILED}
 
@@ -123,6 +124,7 @@ class Execution:
     shared: Dependencies
     run: RunRecord
     control: RunControl = field(default_factory=RunControl)
+    stopping: Stop = field(default_factory=Stop)
     waits_s: float | None = None
     stepped: bool = False
     saver: RunSaver | None = None
@@ -131,8 +133,10 @@ class Execution:
     session: HostedSession | None = None
 
     def stop(self, reason: str) -> None:
-        """Asks the graph to stop at its next step boundary."""
+        """Asks the graph to stop at its next step boundary; one that is cancelled is broken off."""
         self.control.request_drain(reason)
+        if reason == CANCELLED:
+            self.stopping.request()
 
     async def execute(self) -> None:
         """Executes the run and writes down how it ended, in the trace it was created in."""
@@ -171,8 +175,8 @@ class Execution:
         except ClaimLost:
             CLAIMS_LOST.inc()
             log.warning("claim lost; another replica goes on", epoch=self.run.epoch)
-        except GraphDrained as drained:
-            await self._drained(str(drained))
+        except (GraphDrained, RunStopped) as left:
+            await self._left(left)
         except RunWaits as waits:
             await self._wait(waits.wait)
         except asyncio.CancelledError:
@@ -284,6 +288,7 @@ class Execution:
             if self.session is not None:
                 if run.callback_events:
                     self.session.tell_callbacks()
+                self.session.stop = self.stopping
                 self.session.journal = EffectJournal(
                     shared.pool, shared.serde, self.claim, max_step_bytes=agent.max_step_bytes
                 )
@@ -325,13 +330,16 @@ class Execution:
             run.run_id, run.correlation_id, run.caller, run.epoch, tokens.reading, list(run.attempts), tokens.acting,
             await self._led_by(begun) if begun else [],
             list(given.resume) if isinstance(given, Command) and isinstance(given.resume, dict) else [],
+            self.stopping,
         )  # fmt: skip
         try:
             with recording_into(recording):
                 own_context = agent.context(run_context, run.input)
                 if self.session is not None and not await self._admitted():
                     changes = (run.forked_from and run.forked_from.update) or {}
-                    await self._keep(await agent.admit(run_context, run.input, changes))
+                    async with AttemptLimit(self.stopping):
+                        verdict = await agent.admit(run_context, run.input, changes)
+                    await self._keep(verdict)
                 if begun and (begun.metadata or {}).get(UNCHANGED) and run.forked_from:
                     await self._change(agent, graph, config, run.forked_from, {**(begun.metadata or {})})
                     step += 1
@@ -455,10 +463,10 @@ class Execution:
             retryable=may_be_asked_again(state),
         )
 
-    async def _end(self, ending: Ending) -> None:
+    async def _end(self, ending: Ending, stopped: RunStopped | None = None) -> None:
         trace.get_current_span().set_attribute(ATTRIBUTE_PREFIX + OUTCOME, ending.outcome)
         try:
-            with_step = await self._end_with_step(ending)
+            with_step = await self._end_with_step(ending, stopped)
             called = self._called()
             ended = noted(with_step) if with_step else await self.shared.store.end(self.run, ending, called)
         except ClaimLost:
@@ -476,10 +484,12 @@ class Execution:
         called = self.session.take_called() if self.session else []
         return {CALLBACK_EVENTS: called} if called else {}
 
-    async def _end_with_step(self, ending: Ending) -> RunRecord | None:
+    async def _end_with_step(self, ending: Ending, stopped: RunStopped | None) -> RunRecord | None:
         """Ends the run together with its last step, where that is not written yet. Raises ClaimLost."""
         if self.saver is None or self.claim is None:
             return None
+        if stopped is not None and stopped.step is not None:
+            return await self.saver.end_unfinished(self.claim, ending, [stopped.step], stopped.spend)
         if self.session is not None and (steps := self.session.last_steps()):
             return await self.saver.end_unfinished(self.claim, ending, steps)
         return await self.saver.end(ending)
@@ -556,11 +566,15 @@ class Execution:
         }
         self._publish(waiting, STATE_CHANGED, payload)
 
-    async def _drained(self, reason: str) -> None:
-        if CANCELLED in reason:
-            await self._end(Ending(RunState.CANCELLED, stop_reason=CANCELLED, outcome=Outcome.CANCELLED))
-            return
-        await self._give_back(HANDED_OVER)
+    async def _left(self, left: GraphDrained | RunStopped) -> None:
+        if isinstance(left, RunStopped):
+            # What its nodes were saying is no part of it.
+            self.shared.events.tell(self.run.epoch, reset_event(self.run.run_id, WITHDRAWN))
+            await self._end(STOPPED, left)
+        elif CANCELLED in str(left):
+            await self._end(STOPPED)
+        else:
+            await self._give_back(HANDED_OVER)
 
     async def _give_back(self, reason: str) -> None:
         """Lets go of the run; if even that fails, the sweep finds a run that nobody executes."""

@@ -12,7 +12,7 @@ from psycopg import sql
 
 from services.runtime.engine.database import PlatformPool, unhurried
 from services.runtime.engine.queries import query
-from services.runtime.routing.graph import NODE_FAILED
+from services.runtime.routing.graph import BEFORE_TABLES
 from services.runtime.routing.in_sql import DecisionInSql, text_literal
 from services.runtime.routing.redeciding import Divergence, StoredDecision
 from services.runtime.routing.state import Spend
@@ -20,6 +20,7 @@ from services.runtime.routing.state import Spend
 PAGE = 1000
 # The way of a run that Postgres leaves to Python, in `replay.sql`.
 LEFT = -1
+_BEFORE_TABLES = {"before_tables": list(BEFORE_TABLES)}
 
 
 @dataclass
@@ -43,7 +44,7 @@ class RecordedDecision:
 
 @dataclass(frozen=True)
 class DecidedBy:
-    """How many decisions a table has made under the limits of one version; those of failed nodes are `failed_count`."""
+    """How many decisions a table has made under the limits of one version; those by no table are `failed_count`."""
 
     router: str
     policy_version: str
@@ -74,7 +75,7 @@ class Ledger:
     async def decided_by(self, since: datetime | None) -> list[DecidedBy]:
         """Returns by what tables and limits the decisions since then were made, and how many."""
         async with unhurried(self._pool) as connection:
-            cursor = await connection.execute(query("decided_by"), {"since": since, "node_failed": NODE_FAILED})
+            cursor = await connection.execute(query("decided_by"), {"since": since, **_BEFORE_TABLES})
             return [DecidedBy(*row) for row in await cursor.fetchall()]
 
     async def doubtful(
@@ -87,7 +88,7 @@ class Ledger:
         """
         if not tables:
             return
-        parameters, doubtful = {"since": since, "node_failed": NODE_FAILED}, _doubtful(tables)
+        parameters, doubtful = {"since": since, **_BEFORE_TABLES}, _doubtful(tables)
         async with unhurried(self._pool) as connection:
             # Counted first: a count is shared out to parallel processes, and a cursor is not.
             counted = await connection.execute(sql.SQL(query("count_doubtful")).format(doubtful=doubtful), parameters)
@@ -108,7 +109,12 @@ class Ledger:
     async def replay(self, router: str, decision: DecisionInSql, since: datetime | None) -> DecidedInDatabase:
         """Decides the decisions of a router made since then once more, in the database; divergences by run."""
         statement = sql.SQL(query("replay")).format(fits=decision.fits, way=decision.way)
-        parameters = {"router": router, "since": since, "node_failed": NODE_FAILED, "ways": len(decision.ways) + 1}
+        parameters = {
+            "router": router,
+            "since": since,
+            **_BEFORE_TABLES,
+            "ways": len(decision.ways) + 1,
+        }
         async with unhurried(self._pool) as connection:
             cursor = await connection.execute(statement, parameters)
             rows = await cursor.fetchall()

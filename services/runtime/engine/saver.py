@@ -320,11 +320,16 @@ class RunSaver(AsyncPostgresSaver):
             claim.on_cancel_requested()
         return StepWritten(steps, event_base, decision_base, written_at, self._latest)
 
-    async def end_unfinished(self, claim: Claim, ending: Ending, steps: list[StepRecord]) -> RunRecord:
-        """Ends the run in one statement with the records of a step that is never applied. Raises ClaimLost."""
+    async def end_unfinished(
+        self, claim: Claim, ending: Ending, steps: list[StepRecord], spend: Spend | None = None
+    ) -> RunRecord:
+        """Ends the run in one statement with the records of a step that is never applied. Raises ClaimLost.
+
+        `spend` is what the run has spent with that step, where its state says so of others.
+        """
         steps = self._with_called(steps)
         parameters = {
-            **self._ledger_parameters(steps, None),
+            **self._ledger_parameters(steps, spend),
             "run_id": claim.run_id,
             "epoch": claim.epoch,
             "claim_id": claim.claim_id,

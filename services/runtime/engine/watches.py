@@ -21,6 +21,8 @@ from services.runtime.engine.queries import query
 ASK_INTERVAL_S = 3.0
 # Before the id of a run whose chunks another replica asks for; `watch_runs.sql` says it.
 ASKED = "chunks:"
+# Before the id of a run that is to stop; `cancel_run.sql` says it.
+STOPPED = "cancel:"
 # Who begins to watch often does so together with others.
 GATHER_S = 0.02
 # A statement that began before a watch was registered may commit after it, and tell nobody.
@@ -44,7 +46,7 @@ class Watches:
         self._next_ask = 0.0
 
     def news(self, told: str | None) -> None:
-        """Takes what another replica tells: that a run has news, chunks of one, or that it asks for such.
+        """Takes what another replica tells: that a run has news or is to stop, chunks of one, or that it asks for such.
 
         None: that some of it may have been missed.
         """
@@ -53,6 +55,8 @@ class Watches:
             self._begin_anew()
         elif told.startswith(ASKED):
             self._events.asked_elsewhere(told.removeprefix(ASKED))
+        elif told.startswith(STOPPED):
+            self._events.on_cancel(told.removeprefix(STOPPED))
         elif told.startswith("{"):
             for chunk in self._payloads.chunks_of(told):
                 self._events.tell_here(chunk)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import uuid
-from collections.abc import AsyncIterator, Callable, Container, Hashable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Hashable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -65,6 +65,7 @@ from services.runtime.routing.recorder import (
     StepRecord,
     step_record,
 )
+from services.runtime.routing.stopping import RUN_CANCELLED, AttemptLimit, RunStopped
 from services.runtime.routing.storable import presentable
 
 log = get_logger()
@@ -239,6 +240,10 @@ class _Node(Runnable[Any, Any]):
             # A node inside has left its graph, which keeps nothing of the step.
             self._send(config, self._ended(session, task_id, visit, None), visit)
             raise command from None
+        except RunStopped:
+            visit.drop_stored()
+            self._break_off(session, task_id, visit)
+            raise
         except GraphBubbleUp:
             # It asks, and is run again from its beginning.
             visit.drop_stored()
@@ -269,15 +274,8 @@ class _Node(Runnable[Any, Any]):
         if session.replayed is not None:
             return session.replayed(NODE_SOURCE, self._place, asked_of_node(self._adapter.serde, given))
         config = writing_to(config, functools.partial(session.write, visit), self._place)
-        limit = asyncio.timeout(session.node_timeout_s)
-        try:
-            async with limit:
-                return await self._brought(given, config, tell, **kwargs)
-        except TimeoutError as error:
-            if limit.expired():
-                message = f"the node {self._place!r} did not end within {session.node_timeout_s:g} s"
-                raise NodeTimedOut(message) from error
-            raise
+        run = functools.partial(self._brought, given, config, tell, **kwargs)
+        return await _within_limits(session, visit, f"the node {self._place!r}", run)
 
     async def _brought(
         self, given: Any, config: RunnableConfig, tell: Callable[[Any], None] | None, **kwargs: Any
@@ -328,14 +326,22 @@ class _Node(Runnable[Any, Any]):
         log.error("node failed", node=self._place, exc_info=error)
         refused = isinstance(error, BudgetSpentError)
         facts = {"budget_spent": session.refused} if refused else {"error_reason": reason_of(error)}
-        rule = BUDGET_EXHAUSTED if refused else NODE_FAILED
+        ended_by = self._led_nowhere(task_id, BUDGET_EXHAUSTED if refused else NODE_FAILED, facts)
+        session.failed = self._ended(session, task_id, visit, ended_by)
+        session.failure = error
+        self._hand_over(session)
+
+    def _break_off(self, session: HostedSession, task_id: str, visit: Visit) -> None:
+        """Records that the run was stopped here; what others of the step have cost goes with the first that was."""
+        if session.failed is None:
+            log.info("node broken off", node=self._place)
+            session.failed = self._ended(session, task_id, visit, self._led_nowhere(task_id, RUN_CANCELLED, {}))
+
+    def _led_nowhere(self, task_id: str, rule: str, facts: dict[str, Any]) -> DecisionRecord:
         decision = Decision(rule, END, {}, grounds=facts, rejected=(), facts=facts)
         decided = DecidedRecord(by=CODE, destinations=[DestinationRecord(node=END, count=1)], source=self._source)
         router = f"{self._adapter.agent}.route_after_{self._place}"
-        recorded_ = self._adapter.recording(task_id, self._place, router, decision, decided)
-        session.failed = self._ended(session, task_id, visit, recorded_)
-        session.failure = error
-        self._hand_over(session)
+        return self._adapter.recording(task_id, self._place, router, decision, decided)
 
     def _hand_over(self, session: HostedSession) -> None:
         """Leaves the record of a failure to the next node that ends, where another node handles the failure."""
@@ -481,7 +487,8 @@ class _Path(Runnable[Any, Any]):
         token = _watch.set(watch)
         try:
             with contained():
-                result = await self._asked(session, watch, input, config, **kwargs)
+                ask = functools.partial(self._asked, session, watch, input, config, **kwargs)
+                result = await _within_limits(session, None, f"the path function after {self._place!r}", ask)
         finally:
             _watch.reset(token)
         self._record(session, config, watch, result)
@@ -567,6 +574,35 @@ class _Path(Runnable[Any, Any]):
         known = self._ends or {END, *self._nodes}
         said = (str(each) if isinstance(each, Hashable) and each in known else "?" for each in _several(result))
         return ", ".join(dict.fromkeys(said)) or "nothing"
+
+
+async def _within_limits(
+    session: HostedSession, visit: Visit | None, what: str, asked: Callable[[], Awaitable[Any]]
+) -> Any:
+    """Returns what a graph's own code brings; it has as long as a node may take, and as the run has, until that stops.
+
+    Raises NodeTimedOut, BudgetSpentError, RunStopped.
+    """
+    limit = AttemptLimit(session.stop, session.node_timeout_s)
+    if visit is not None:
+        visit.limit = limit
+    left_s = session.left_s
+    end = session.loop.call_later(left_s, _end_time, session, limit) if left_s < session.node_timeout_s else None
+    try:
+        async with limit:
+            return await asked()
+    except TimeoutError as error:
+        if limit.expired:
+            raise NodeTimedOut(f"{what} did not end within {session.node_timeout_s:g} s") from error
+        raise
+    finally:
+        if end is not None:
+            end.cancel()
+
+
+def _end_time(session: HostedSession, limit: AttemptLimit) -> None:
+    session.refused = session.refused or "wall_time_s"
+    limit.break_off(BudgetSpentError(session.refused))
 
 
 def _watched(path: Runnable[Any, Any], function: PathFunction) -> Runnable[Any, Any]:

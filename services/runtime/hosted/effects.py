@@ -10,7 +10,8 @@ from __future__ import annotations
 import functools
 import inspect
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 from uuid import uuid4
@@ -54,10 +55,11 @@ def effect(function: Function, look_up: Function | None) -> Function:
             taking = _Effect(session, visit, name, operation_id(visit, name, {"args": args, "kwargs": kwargs}, ""))
             if await on_platform(session, taking.begin()):
                 return taking.result
-            with taking.noting():
-                found = await _awaited(look_up(taking.key, *args, **kwargs)) if look_up and taking.again else None
-                result = taking.looked_up(found) if found is not None else await function(*args, **kwargs)
-            await on_platform(session, taking.end(result))
+            with taking.held():
+                with taking.noting():
+                    found = await _awaited(look_up(taking.key, *args, **kwargs)) if look_up and taking.again else None
+                    result = taking.looked_up(found) if found is not None else await function(*args, **kwargs)
+                await on_platform(session, taking.end(result))
             return result
 
         return in_coroutine
@@ -71,10 +73,11 @@ def effect(function: Function, look_up: Function | None) -> Function:
         taking = _Effect(session, visit, name, operation_id(visit, name, {"args": args, "kwargs": kwargs}, ""))
         if from_thread(session, taking.begin()):
             return taking.result
-        with taking.noting():
-            found = look_up(taking.key, *args, **kwargs) if look_up and taking.again else None
-            result = taking.looked_up(found) if found is not None else function(*args, **kwargs)
-        from_thread(session, taking.end(result))
+        with taking.held():
+            with taking.noting():
+                found = look_up(taking.key, *args, **kwargs) if look_up and taking.again else None
+                result = taking.looked_up(found) if found is not None else function(*args, **kwargs)
+            from_thread(session, taking.end(result))
         return result
 
     return in_thread
@@ -111,10 +114,12 @@ class _Effect:
             raise PlatformMissing("effects can't be kept here")
         under_way = CallUnderWay(self._call, time.perf_counter(), self._visit)
         self._session.begin(self._id, under_way, ("tool_calls",))
+        self._hold()
         try:
             earlier = await self._session.journal.begin(self._operation, self._call["name"])
         except BaseException:
             self._session.ended(self._id)  # it has not begun
+            self._let_go()
             raise
         if earlier is None:
             return False
@@ -124,7 +129,24 @@ class _Effect:
         self.result = earlier.result
         self._call["outcome"] = KEPT
         self._note()
+        self._let_go()
         return True
+
+    def _hold(self) -> None:
+        if self._visit.limit is not None:
+            self._visit.limit.hold()
+
+    def _let_go(self) -> None:
+        if self._visit.limit is not None:
+            self._visit.limit.let_go()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keeps its node from being broken off until the context ends, in whichever thread or loop that is."""
+        try:
+            yield
+        finally:
+            self._session.loop.call_soon_threadsafe(self._let_go)
 
     def looked_up(self, found: Any) -> Any:
         """Takes what was looked up for the result."""

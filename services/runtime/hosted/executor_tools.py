@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections import deque
 from collections.abc import Coroutine, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
 from typing import Any, Final, TypeVar
@@ -183,11 +183,14 @@ class _Call:
     async def answer(self) -> tools_pb2.CallToolResponse:
         """Makes the call."""
         session, tool = self._session, self._tool
+        session.check_stop()
         run = self._run.of_node(acts=not tool.read_only)
         # Calls are counted where the tool begins; what is left here is time.
         allowance = Allowance(session.spent, {**session.budget, "model_calls": 0, "tool_calls": 0, "tokens": 0})
         client = self._connections.tools(EXECUTORS[tool.executor])
-        with collecting(acts=not tool.read_only), allowing(allowance):
+        # Of a call that only reads nobody need know what came of it.
+        held = nullcontext() if tool.read_only or self._visit.limit is None else self._visit.limit.held()
+        with collecting(acts=not tool.read_only), allowing(allowance), held:
             try:
                 answer = await client.call(NodeContext(run, self._visit.task_id), tool.name, self._arguments, self._key)
             except DependencyAway as away:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, GenerationChunk, LLMResult
 from langgraph.store.base import TTLConfig
 
+from services.kit.models.streamed import CHARACTERS_A_TOKEN
 from services.runtime.calls.connections import Connections
 from services.runtime.calls.token_chunks import RERUN, StreamedMessage, token_chunks
 from services.runtime.calls.tool_client import ToolDescription
@@ -36,7 +38,8 @@ from services.runtime.routing.calls import OK, cleaned
 from services.runtime.routing.recorder import CallRecord, ItemWrite, StepRecord
 from services.runtime.routing.run_context import RunContext
 from services.runtime.routing.state import Budget, Spend, add_spend, budget_spent, spend_of
-from services.runtime.routing.waiting import RunWaits
+from services.runtime.routing.stopping import AttemptLimit, RunStopped, Stop
+from services.runtime.routing.waiting import RunWaits, left_of
 
 MODEL, TOOL = "model", "tool"
 IN_PROCESS = "in_process"
@@ -85,6 +88,8 @@ class Visit:
     recorded_calls: int = 0
     # How often it has made each call that has no id of its own.
     unnamed: dict[str, int] = field(default_factory=dict)
+    # What ends it; a graph inside a node has none, and its nodes have their own.
+    limit: AttemptLimit | None = None
 
     def speaks(self) -> None:
         """Notes that somebody may have heard of it, and of the nodes around it."""
@@ -135,6 +140,7 @@ class HostedSession:
         self.connections = connections
         self.catalogs: Mapping[str, Mapping[str, ToolDescription]] = catalogs or {}
         self.journal: Journal | None = None
+        self.stop = Stop()
         self.node_timeout_s = node_timeout_s
         # What the run is pinned to: the policy that tables in the code of its graph decide by.
         self.limits = limits
@@ -176,11 +182,21 @@ class HostedSession:
             under_way = [begun.call for begun in self._open.values()]
             return add_spend(spent, spend_of(under_way, 0.0)) if under_way else spent
 
+    @property
+    def left_s(self) -> float:
+        """Seconds of wall time that the run's budget leaves; infinite where it sets no limit."""
+        return left_of(self.spent, self.budget)
+
     def check_time(self) -> None:
         """Raises BudgetSpentError before a node for which no time is left, or after a call that was refused."""
         if self.refused:
             raise BudgetSpentError(self.refused)
         self.check_budget(())
+
+    def check_stop(self) -> None:
+        """Raises RunStopped where the run is to stop: threads of nodes that were broken off go on."""
+        if self.stop.requested:
+            raise RunStopped
 
     def check_budget(self, kinds: Sequence[str]) -> None:
         """Raises BudgetSpentError when the time, or what a call of these kinds takes, is used up."""
@@ -303,7 +319,11 @@ class HostedSession:
         return steps
 
     def begin(self, run_id: UUID, begun: CallUnderWay, kinds: Sequence[str]) -> None:
-        """Notes a call that begins. Raises BudgetSpentError when what it takes is used up, those under way included."""
+        """Notes a call that begins. Raises BudgetSpentError when what it takes is used up, those under way included.
+
+        Raises RunStopped.
+        """
+        self.check_stop()
         with self._lock:
             self.check_budget(kinds)
             self._open[run_id] = begun
@@ -329,6 +349,7 @@ class HostedSession:
         for run_id in [*self._open]:
             if begun := self.ended(run_id):
                 begun.call["outcome"] = CUT
+                begun.estimate()
                 self.note(cleaned(begun.call), begun.visit)
 
     def note(self, call: CallRecord, visit: Visit | None) -> None:
@@ -432,10 +453,31 @@ class CallUnderWay:
     message: StreamedMessage | None = None
     # Whether its graph says that nobody is to.
     silent: bool = False
-    # What it was asked, where it may answer in a stream that does not say what that took.
+    # What a model was asked.
     asked: Sequence[Any] = ()
+    # Whether it may answer in a stream that does not say what that took.
+    streams: bool = False
+    # What has come of a stream: its characters, and the tokens that its endpoint has told by then.
+    said_length: int = 0
+    told_tokens: tuple[int, int] = (0, 0)
     # What it came to, where whoever made it knows better than LangChain.
     outcome: str = ""
+
+    def heard(self, text: str, usage: Mapping[str, Any] | None) -> None:
+        """Notes what comes of a stream."""
+        self.said_length += len(text)
+        if usage:
+            given, made = self.told_tokens
+            self.told_tokens = given + (usage.get("input_tokens") or 0), made + (usage.get("output_tokens") or 0)
+
+    def estimate(self) -> None:
+        """Counts about what a model took that was broken off: what it was asked, and what has come of its answer."""
+        if self.call["kind"] != MODEL or not self.asked:
+            return
+        given, made = self.told_tokens
+        self.call["input_tokens"] = given or count_tokens_approximately(_messages(self.asked))
+        self.call["output_tokens"] = max(made, math.ceil(self.said_length / CHARACTERS_A_TOKEN))
+        self.call["estimated"] = True
 
 
 class CallbackHandler(BaseCallbackHandler):
@@ -472,12 +514,13 @@ class CallbackHandler(BaseCallbackHandler):
         """Tells what a model says, to those who asked for it."""
         del kwargs
         begun, chunks = self._session.under_way(run_id), self._session.token_chunks
-        if begun is None or begun.silent or chunks is None:
+        if begun is None:
             return
         said = chunk.message if isinstance(chunk, ChatGenerationChunk) else None
         # What a provider streams as blocks has its text among others.
         text = said.text if said is not None else token if isinstance(token, str) else ""
-        if not text:
+        begun.heard(text, getattr(said, "usage_metadata", None))
+        if begun.silent or chunks is None or not text:
             return
         if begun.message is None:
             if not chunks.wanted:
@@ -493,7 +536,7 @@ class CallbackHandler(BaseCallbackHandler):
         del kwargs
         if begun := self._session.under_way(run_id):
             given, made, cached = _tokens(response)
-            if begun.asked and not given and not made:
+            if begun.streams and not given and not made:
                 given, made = _estimated_tokens(begun.asked, response)
                 begun.call["estimated"] = True
             begun.call["input_tokens"], begun.call["output_tokens"] = given, made
@@ -504,6 +547,8 @@ class CallbackHandler(BaseCallbackHandler):
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """Ends a call of a model that failed; one whose endpoint is away can be waited for."""
         del kwargs
+        if isinstance(error, asyncio.CancelledError) and (begun := self._session.under_way(run_id)):
+            begun.estimate()
         self._session.finish(run_id, type(error).__name__, away=error)
 
     def on_tool_start(self, serialized: dict[str, Any], input_str: str, *, run_id: UUID, **kwargs: Any) -> None:
@@ -529,8 +574,7 @@ class CallbackHandler(BaseCallbackHandler):
         name = next(filter(None, named), None) or (serialized or {}).get("name") or kwargs.get("name") or "model"
         begun = self._begin(MODEL, str(name), run_id, kwargs)
         begun.silent = any(tag in SILENT for tag in kwargs.get("tags") or ())
-        if self._ask_to_stream():
-            begun.asked = asked
+        begun.asked, begun.streams = asked, self._ask_to_stream()
 
     def _ask_to_stream(self) -> bool:
         """Has the models that are asked from now on stream if anybody wants to hear them, and else not."""
@@ -570,8 +614,11 @@ def _estimated_tokens(asked: Sequence[Any], response: LLMResult) -> tuple[int, i
     """Returns about how many tokens a call took: few endpoints say it in a stream that are not asked to."""
     answers = [generation for generations in response.generations for generation in generations]
     said = [each.message if isinstance(each, ChatGeneration) else HumanMessage(each.text) for each in answers]
-    given = [HumanMessage(each) if isinstance(each, str) else each for each in _flat(asked)]
-    return count_tokens_approximately(given), count_tokens_approximately(said)
+    return count_tokens_approximately(_messages(asked)), count_tokens_approximately(said)
+
+
+def _messages(asked: Sequence[Any]) -> list[Any]:
+    return [HumanMessage(each) if isinstance(each, str) else each for each in _flat(asked)]
 
 
 def _flat(asked: Sequence[Any]) -> Iterator[Any]:

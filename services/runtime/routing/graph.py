@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
@@ -39,7 +38,13 @@ from services.runtime.routing.declared import Declaration, project
 from services.runtime.routing.digest import digest, outline_of_router, outline_of_type, policy_version
 from services.runtime.routing.effects import FREE, Cost, Effect, Outcome
 from services.runtime.routing.inner import InnerGraph
-from services.runtime.routing.recorder import DecisionRecorder, LeadingDecision, last_decision, step_record
+from services.runtime.routing.recorder import (
+    DecisionRecord,
+    DecisionRecorder,
+    LeadingDecision,
+    last_decision,
+    step_record,
+)
 from services.runtime.routing.run_context import NodeContext, RunContext
 from services.runtime.routing.soundness import (
     check_asking,
@@ -49,11 +54,14 @@ from services.runtime.routing.soundness import (
     reducers_of,
 )
 from services.runtime.routing.state import FAILED, IN_PROGRESS, NEEDS_REVIEW, NOTHING_SPENT, STATUS, add_spend
+from services.runtime.routing.stopping import RUN_CANCELLED, AttemptLimit, RunStopped
 from services.runtime.routing.storable import check_decision, check_state, presentable
 from services.runtime.routing.waiting import remembering_away, waited_for
 
 log = get_logger()
 NODE_FAILED = "node_failed"
+# What ends runs after a node before any table is asked.
+BEFORE_TABLES = (NODE_FAILED, RUN_CANCELLED)
 BUDGET_EXHAUSTED = "budget_exhausted"
 # For what a node does by itself once its calls have been cut at the end of the run's wall time.
 CUT_GRACE_S = 2.0
@@ -230,14 +238,7 @@ class _Step:
         recorded = None
         if decision:
             update = _merge(update, decision.update, self._reducers)
-            recorded = self._recorder.record(
-                decision_id=_decision_id(runtime.context.run_id, checkpoint_id, self._node.name),
-                router=self._router_name,
-                policy_version=self._policy_version,
-                node=self._node.name,
-                decision=decision,
-                state=state,
-            )
+            recorded = self._recorded(decision, state, node_context)
         elapsed_s = update["spend"]["wall_time_s"]
         concludes = destination == END
         if concludes:
@@ -248,7 +249,11 @@ class _Step:
 
     async def _decided(self, attempt: Attempt, node_context: NodeContext) -> tuple[StateUpdate, Decision | None]:
         """Returns what the node changed, its cost included, and the decision; a failure anywhere is a decision too."""
-        update, failure = await self._run(attempt, node_context)
+        try:
+            update, failure = await self._run(attempt, node_context)
+        except RunStopped as stopped:
+            self._tell_broken_off(stopped, attempt, node_context)
+            raise
         attempt.end()
         spent = add_spend(update.get("spend"), attempt.cost)
         try:
@@ -277,7 +282,7 @@ class _Step:
         # One that begins when no time is left makes no calls, and only says how the run ended.
         left_s = allowance.left_s if allowance else math.inf
         timeout_s = min(self._timeout_s, left_s + CUT_GRACE_S) if left_s > 0 else self._timeout_s
-        limit = asyncio.timeout(timeout_s)
+        limit = AttemptLimit(node_context.run.stop, timeout_s, acts=self._node.acts)
         try:
             with allowing(allowance):
                 async with limit:
@@ -296,15 +301,35 @@ class _Step:
         except BudgetSpent as spent:
             return self._cut(attempt, spent)
         except TimeoutError as error:
-            if limit.expired() and timeout_s < self._timeout_s:
+            if limit.expired and timeout_s < self._timeout_s:
                 return self._cut(attempt, BudgetSpent("wall_time_s"))
-            if limit.expired():
+            if limit.expired:
                 return self._failed(
                     NodeTimedOut(f"the node {self._node.name!r} did not end within {self._timeout_s:g} s")
                 )
             return self._failed(error)
         except Exception as error:  # noqa: BLE001 - the run boundary: a failed node becomes a failed run, by a decision
             return self._failed(error)
+
+    def _tell_broken_off(self, stopped: RunStopped, attempt: Attempt, node_context: NodeContext) -> None:
+        """Says what the node has cost that was broken off, and that its run is to stop as what led nowhere from it."""
+        log.info("node broken off", node=self._node.name)
+        attempt.end()
+        to_its_end = Decision(RUN_CANCELLED, END, {}, grounds={}, rejected=(), facts={})
+        decision = self._recorded(to_its_end, attempt.state, node_context)
+        calls = [*attempt.before, *attempt.calls]
+        stopped.step = step_record(self._node.name, attempt.cost["wall_time_s"], calls, decision, concludes=False)
+        stopped.spend = add_spend(attempt.state.get("spend"), attempt.cost)
+
+    def _recorded(self, decision: Decision, state: State, node_context: NodeContext) -> DecisionRecord:
+        return self._recorder.record(
+            decision_id=_decision_id(node_context.run.run_id, node_context.checkpoint_id, self._node.name),
+            router=self._router_name,
+            policy_version=self._policy_version,
+            node=self._node.name,
+            decision=decision,
+            state=state,
+        )
 
     def _cut(self, attempt: Attempt, spent: BudgetSpent) -> tuple[StateUpdate, Decision | None]:
         """Returns what a node comes to that the run's budget ended: by its table's rule for that, if there is one."""

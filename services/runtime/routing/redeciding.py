@@ -16,7 +16,7 @@ from signalbox_routing.table import Router
 from services.kit.errors import FieldViolation, InvalidRequest
 from services.kit.text.problems import problems_of
 from services.runtime.routing.digest import policy_version
-from services.runtime.routing.graph import NODE_FAILED
+from services.runtime.routing.graph import BEFORE_TABLES
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Replay:
             self._run_id, self._diverged = decision.run_id, False
             self.run_count += 1
         self.decision_count += 1
-        if self._diverged or decision.rule == NODE_FAILED:
+        if self._diverged or decision.rule in BEFORE_TABLES:
             return None
         try:
             facts = self._facts.validate_python(decision.facts)

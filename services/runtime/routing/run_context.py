@@ -8,6 +8,7 @@ from typing import Self
 
 from services.kit.identity.caller import Caller
 from services.runtime.routing.recorder import CallRecord, LeadingDecision
+from services.runtime.routing.stopping import Stop
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,7 @@ class RunContext:
     `acting_token` gives those for tools that write; only nodes that act are handed it. `attempts` is what attempts at
     the next node cost before this claim; the node's step takes it over. `led_by` is the decision that led to the next
     node, where it was made before this claim; `answered` holds the question that this claim brings it the answer to.
+    `stop` breaks its nodes off.
     """
 
     run_id: str
@@ -28,6 +30,7 @@ class RunContext:
     acting_token: Callable[[str], str] | None = None
     led_by: list[LeadingDecision] = field(default_factory=list)
     answered: list[str] = field(default_factory=list)
+    stop: Stop = field(default_factory=Stop)
 
     def end_beginning(self) -> None:
         """Forgets what came before this claim: a node has taken it over."""

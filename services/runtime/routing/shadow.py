@@ -16,7 +16,7 @@ from signalbox_routing.table import Router
 from services.kit.telemetry.logs import get_logger
 from services.kit.telemetry.metrics import from_zero
 from services.kit.telemetry.names import METRIC_PREFIX
-from services.runtime.routing.graph import NODE_FAILED, AgentGraph
+from services.runtime.routing.graph import BEFORE_TABLES, AgentGraph
 from services.runtime.routing.recorder import DecisionRecord
 
 SHADOW_DECISIONS = Counter(
@@ -42,7 +42,7 @@ class Shadow:
     def count(self, agent: str, decisions: Iterable[DecisionRecord]) -> None:
         """Decides what an agent has decided, and counts how it comes out."""
         for decision in decisions:
-            if decision["router"] in self._routers and decision["rule"] != NODE_FAILED:
+            if decision["router"] in self._routers and decision["rule"] not in BEFORE_TABLES:
                 SHADOW_DECISIONS.labels(agent, decision["router"], self._outcome(decision)).inc()
 
     def _outcome(self, decision: DecisionRecord) -> str:

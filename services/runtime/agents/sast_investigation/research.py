@@ -43,8 +43,8 @@ RESEARCH = InnerGraph(frozenset({"__start__", "model", "tools"}), ResearchState)
 class Research:
     """The agent, built once; each task goes through it on its own.
 
-    Its steps are checkpointed under the node that runs it, so that a crash costs one of them, and a cancelled or
-    drained run stops between two.
+    Its steps are checkpointed under the node that runs it, so that a crash costs one of them, and a drained
+    run stops between two.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
--- A run that no replica executes ends here and now; one that is executed is asked to stop. One that is rolled back is so
--- from here on, however it ends.
+-- A run that no replica executes ends here and now; whoever executes one is told to stop it, unless the server's queue of
+-- news fills. One that is rolled back is so from here on, however it ends.
 WITH found AS (
-    SELECT run_id, state FROM platform.runs WHERE run_id = %(run_id)s FOR UPDATE
+    SELECT run_id, state, owner FROM platform.runs WHERE run_id = %(run_id)s FOR UPDATE
 ), changed AS (
     UPDATE platform.runs
     SET cancel_requested = true,
@@ -18,4 +18,6 @@ WITH found AS (
     INSERT INTO platform.run_events (run_id, sequence, kind)
     SELECT run_id, event_count, 'run_ended' FROM changed WHERE state = 'CANCELLED'
 )
-SELECT {changed.*} FROM changed
+SELECT {changed.*}, CASE WHEN changed.state = 'RUNNING' AND pg_notification_queue_usage() < 0.25
+    THEN pg_notify('signalbox:' || right(found.owner, 48), 'cancel:' || found.run_id)::text END AS told
+FROM changed JOIN found ON true

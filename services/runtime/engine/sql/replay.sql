@@ -3,7 +3,7 @@
 WITH by_run AS (
     -- One number says which decision and which way, so that a row is decided once: the least of them is the first decision.
     SELECT run_id, count(*) AS decision_count,
-        min(CASE WHEN rule = %(node_failed)s THEN NULL WHEN {fits} THEN sequence * %(ways)s + {way} ELSE -1 END) AS found
+        min(CASE WHEN rule = ANY (%(before_tables)s) THEN NULL WHEN {fits} THEN sequence * %(ways)s + {way} ELSE -1 END) AS found
     FROM platform.decisions
     WHERE router = %(router)s AND (decided IS NULL OR decided ->> 'by' IN ('lifted', 'table'))
         AND (%(since)s::timestamptz IS NULL OR decided_at >= %(since)s::timestamptz)
