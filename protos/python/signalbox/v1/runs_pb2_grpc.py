@@ -148,7 +148,7 @@ class RunServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CancelRun(self, request, context):
-        """Asks a run to stop at its next step boundary. Idempotent; FAILED_PRECONDITION once it has ended otherwise.
+        """Has a run stop: what it has under way is broken off, effects excepted. Idempotent; FAILED_PRECONDITION once it has ended otherwise.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -52,7 +52,7 @@ class RunServiceStub:
     ListRuns: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ListRunsRequest, _runs_pb2.ListRunsResponse]
     """Lists runs, newest first."""
     CancelRun: _grpc.UnaryUnaryMultiCallable[_runs_pb2.CancelRunRequest, _runs_pb2.CancelRunResponse]
-    """Asks a run to stop at its next step boundary. Idempotent; FAILED_PRECONDITION once it has ended otherwise."""
+    """Has a run stop: what it has under way is broken off, effects excepted. Idempotent; FAILED_PRECONDITION once it has ended otherwise."""
     ResumeRun: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ResumeRunRequest, _runs_pb2.ResumeRunResponse]
     """Answers the question of a run that the caller sees. Errors as those of `QuestionService.AnswerQuestion`, which is for all
     who may answer.
@@ -100,7 +100,7 @@ class RunServiceAsyncStub(RunServiceStub):
     ListRuns: _aio.UnaryUnaryMultiCallable[_runs_pb2.ListRunsRequest, _runs_pb2.ListRunsResponse]  # type: ignore[assignment]
     """Lists runs, newest first."""
     CancelRun: _aio.UnaryUnaryMultiCallable[_runs_pb2.CancelRunRequest, _runs_pb2.CancelRunResponse]  # type: ignore[assignment]
-    """Asks a run to stop at its next step boundary. Idempotent; FAILED_PRECONDITION once it has ended otherwise."""
+    """Has a run stop: what it has under way is broken off, effects excepted. Idempotent; FAILED_PRECONDITION once it has ended otherwise."""
     ResumeRun: _aio.UnaryUnaryMultiCallable[_runs_pb2.ResumeRunRequest, _runs_pb2.ResumeRunResponse]  # type: ignore[assignment]
     """Answers the question of a run that the caller sees. Errors as those of `QuestionService.AnswerQuestion`, which is for all
     who may answer.
@@ -181,7 +181,7 @@ class RunServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _runs_pb2.CancelRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_runs_pb2.CancelRunResponse, _abc.Awaitable[_runs_pb2.CancelRunResponse]]:
-        """Asks a run to stop at its next step boundary. Idempotent; FAILED_PRECONDITION once it has ended otherwise."""
+        """Has a run stop: what it has under way is broken off, effects excepted. Idempotent; FAILED_PRECONDITION once it has ended otherwise."""
 
     @_abc_1.abstractmethod
     def ResumeRun(
