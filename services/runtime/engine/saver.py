@@ -391,6 +391,9 @@ class RunSaver(AsyncPostgresSaver):
             await self._write_ahead(thread_id, namespace, checkpoint_id, rows)
             return
         self._waiting.setdefault((thread_id, namespace, checkpoint_id), []).extend(rows)
+        self._flush_later(thread_id, namespace, checkpoint_id)
+
+    def _flush_later(self, thread_id: str, namespace: str, checkpoint_id: str) -> None:
         asyncio.get_running_loop().call_later(WRITES_WAIT_S, self._begin_flush, thread_id, namespace, checkpoint_id)
 
     def _told_bytes(self, writes: Sequence[tuple[str, Any]]) -> int:
@@ -406,19 +409,37 @@ class RunSaver(AsyncPostgresSaver):
             flush.add_done_callback(self._flushes.discard)
 
     async def write_waiting(self) -> None:
-        """Saves what tasks have written to a step that does not come in this claim. Raises ClaimLost, DatabaseAway."""
+        """Saves what tasks have written to a step that does not come in this claim, however long the database is away.
+
+        Raises ClaimLost.
+        """
         await asyncio.gather(*self._flushes)
         while self._waiting:
-            place, rows = self._waiting.popitem()
-            await self._write_ahead(*place, rows)
+            if not await self._write_kept(next(iter(self._waiting))):
+                await asyncio.sleep(WRITES_WAIT_S)
 
     async def _flush(self, thread_id: str, namespace: str, checkpoint_id: str) -> None:
-        if rows := self._waiting.pop((thread_id, namespace, checkpoint_id), []):
-            try:
-                await self._write_ahead(thread_id, namespace, checkpoint_id, rows)
-            except (ClaimLost, DatabaseAway) as error:
-                # Nobody waits for this; the step's checkpoint, which is waited for, fares no better or makes up for it.
-                log.warning("writes not saved ahead of their step", error=str(error))
+        try:
+            if not await self._write_kept((thread_id, namespace, checkpoint_id)):
+                self._flush_later(thread_id, namespace, checkpoint_id)
+        except ClaimLost as error:
+            # Nobody waits for this; the step's checkpoint, which is waited for, fares no better.
+            log.warning("writes not saved ahead of their step", error=str(error))
+
+    async def _write_kept(self, place: tuple[str, str, str]) -> bool:
+        """Saves what tasks have written to a step; where the database is away it is kept, and this is False.
+
+        Raises ClaimLost.
+        """
+        rows = self._waiting.pop(place, [])
+        try:
+            if rows:
+                await self._write_ahead(*place, rows)
+        except DatabaseAway as error:
+            log.warning("the database is away; keeping what tasks have written", error=str(error))
+            self._waiting[place] = [*rows, *self._waiting.get(place, [])]
+            return False
+        return True
 
     async def _write_ahead(self, thread_id: str, namespace: str, checkpoint_id: str, rows: list[WriteRow]) -> None:
         parameters = {

@@ -6,12 +6,14 @@ A thread can't be ended. One whose node was given up goes on, and would take the
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any, Final
 
 from services.kit.telemetry.logs import get_logger
@@ -19,9 +21,8 @@ from services.kit.telemetry.logs import get_logger
 log = get_logger()
 # Of its threads that go on for nobody, a pool replaces so many times its own number.
 MOST_LEFT: Final = 8
-# What others take for what it is. All else ends the process, or is of a library that means to be caught by nobody.
-_PASSED_ON_BY_THREADS: Final = (Exception, asyncio.CancelledError)
-_PASSED_ON: Final = (*_PASSED_ON_BY_THREADS, GeneratorExit)
+# Passed on as it is by whoever has not asked for it: else it ends the process, or a wait that nobody wakes up again.
+_PASSED_ON: Final = (Exception, asyncio.CancelledError)
 
 
 class NodeExited(Exception):
@@ -61,13 +62,30 @@ def contain(loop: asyncio.AbstractEventLoop, *, threads: int) -> None:
 
 
 @contextmanager
-def _exits_refused(passed_on: tuple[type[BaseException], ...] = _PASSED_ON) -> Iterator[None]:
+def _exits_refused() -> Iterator[None]:
+    running = _running_task()
     try:
         yield
-    except passed_on:
+    except Exception:
         raise
     except BaseException as error:
+        if _is_asked_for(error, running):
+            raise
         raise _refused(error) from error
+
+
+def _running_task() -> asyncio.Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None
+
+
+def _is_asked_for(error: BaseException, task: asyncio.Task[Any] | None) -> bool:
+    """Tells whether what ends a task comes from outside: it was cancelled, or is thrown away while another one runs."""
+    if isinstance(error, asyncio.CancelledError):
+        return task is not None and task.cancelling() > 0
+    return isinstance(error, GeneratorExit) and _running_task() is not task
 
 
 def _refused(error: BaseException) -> NodeExited:
@@ -94,8 +112,11 @@ class _NodeThreads(ThreadPoolExecutor):
     def _call(self, wanted: _Wanted | None, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         self._running[threading.get_ident()] = wanted
         try:
-            with _exits_refused(_PASSED_ON_BY_THREADS):
-                return fn(*args, **kwargs)
+            return fn(*args, **kwargs)
+        except _PASSED_ON:
+            raise
+        except BaseException as error:
+            raise _refused(error) from error
         finally:
             del self._running[threading.get_ident()]
 
@@ -111,4 +132,12 @@ async def _awaited(coroutine: Coroutine[Any, Any, Any]) -> Any:
     except _PASSED_ON:
         raise
     except BaseException as error:
+        if isinstance(error, GeneratorExit) and not _is_of_running_task(sys._getframe()):
+            raise
         raise _refused(error) from error
+
+
+def _is_of_running_task(frame: FrameType) -> bool:
+    """Tells whether a frame is the outermost of the task that runs, and not of one that is thrown away by it."""
+    task = _running_task()
+    return task is not None and getattr(task.get_coro(), "cr_frame", None) is frame

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import operator
 import threading
 from types import SimpleNamespace
@@ -25,6 +26,8 @@ from pydantic import Field
 
 from services.kit.identity.caller import Caller
 from services.runtime.engine.records import RunState
+from services.runtime.engine.saver import RunSaver
+from services.runtime.errors import DatabaseAway
 from services.runtime.hosted.definition import HostedPolicy, PinnedHosted
 from services.runtime.hosted.screening import admit
 from services.runtime.hosted.session import current_session
@@ -462,3 +465,84 @@ async def test_what_its_steps_cost_adds_up_to_what_the_run_has_spent(replica: Ho
     assert row is not None
     assert row[0] == row[1] == row[2] == run.event_count
     assert run.spend["model_calls"] == 3
+
+
+class _Panic(BaseException):
+    """What a library raises that means to be caught by nobody."""
+
+
+@pytest.mark.parametrize("where", ["coroutine", "task", "thread", "beside", "inside", "path", "path in thread"])
+async def test_whatever_a_node_raises_ends_its_run_by_name(platform_dsn: str, where: str) -> None:
+    raised: tuple[type[BaseException], ...] = (
+        GeneratorExit,
+        KeyboardInterrupt,
+        SystemExit,
+        asyncio.CancelledError,
+        concurrent.futures.CancelledError,
+        StopIteration,
+        StopAsyncIteration,
+        _Panic,
+    )
+
+    def blow(state: Answers) -> Any:
+        raise raised[state["answers"][0]]
+
+    async def blow_in_coroutine(state: Answers) -> Any:
+        blow(state)
+
+    async def blow_in_task(state: Answers) -> Any:
+        await asyncio.gather(asyncio.create_task(blow_in_coroutine(state)), asyncio.sleep(0))
+
+    def nothing(state: Answers) -> Answers:
+        return {"answers": state["answers"][:0]}
+
+    node: Any = {"task": blow_in_task, "thread": blow}.get(where, blow_in_coroutine)
+    graph = StateGraph(Answers)
+    if where.startswith("path"):
+        graph.add_node("blow", nothing)
+        graph.add_conditional_edges("blow", blow if where == "path in thread" else blow_in_coroutine, ["blow"])
+    elif where == "inside":
+        graph.add_node("blow", StateGraph(Answers).add_node("in", node).add_edge(START, "in").compile())
+    else:
+        graph.add_node("blow", node)
+    graph.add_edge(START, "blow")
+    if where == "beside":
+        graph.add_node("beside", nothing).add_edge(START, "beside")
+    policy = HostedPolicy(node_timeout_s=20)
+    async with hosted_replica(platform_dsn, loaded("blowing", graph), policy=policy) as replica, asyncio.timeout(60):
+        for number, kind in enumerate(raised):
+            run = await replica.run("blowing", {"answers": [number]})
+            assert (run.state, run.stop_reason) == (RunState.FAILED, "node_failed"), kind
+            assert "NODE_TIMED_OUT" not in run.error
+            assert run.epoch == 1
+
+
+async def test_what_ended_beside_a_question_is_kept_though_the_database_is_away_for_a_moment(
+    platform_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[str] = []
+    failures = [DatabaseAway("as asked"), DatabaseAway("as asked")]
+    write, tried = RunSaver._write_ahead, asyncio.Event()
+
+    async def fail_first(saver: RunSaver, *given: Any) -> None:
+        tried.set()
+        if failures:
+            raise failures.pop()
+        await write(saver, *given)
+
+    def send(state: Joined) -> Joined:
+        sent.append("one")
+        return {"log": [*state["log"], "sent"]}
+
+    async def ask(state: Joined) -> Joined:
+        del state
+        await tried.wait()  # the other's writes, ahead of the step
+        return {"log": [interrupt("Go on?")]}
+
+    monkeypatch.setattr(RunSaver, "_write_ahead", fail_first)
+    graph = StateGraph(Joined).add_node("send", send).add_node("ask", ask)
+    graph.add_edge(START, "send").add_edge(START, "ask")
+    async with hosted_replica(platform_dsn, loaded("sender", graph)) as replica, asyncio.timeout(60):
+        asked = await replica.run("sender", {"log": []})
+        run = await replica.answer(asked, "yes")
+        assert (run.state, sorted(output_of(run)["log"]), sent) == (RunState.SUCCEEDED, ["sent", "yes"], ["one"])
