@@ -12,6 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from services.kit.statements.numbers import StatedNumber, decimal_of
@@ -43,17 +44,29 @@ _PREDICATE: Final = re.compile(
 )
 # Of what one row alone can be said; and how another place is said.
 _MOST: Final = re.compile(
-    r"\b(?:most|highest|largest|biggest|greatest|maximum|meisten?|h\u00f6chste\w*|gr\u00f6\u00dfte\w*|mayor|m\u00e1xim\w*"
+    r"\b(?:most(?! (?:recent|likely|prob|import|common))|highest|largest|biggest|greatest|maximum|warmest|hottest"
+    r"|longest|oldest|heaviest|fastest|busiest|meisten?|w\u00e4rmste\w*|l\u00e4ngste\w*|h\u00f6chste\w*|gr\u00f6\u00dfte\w*|mayor|m\u00e1xim\w*"
     r"|m\u00e1s alt[oa]s?)\b"
 )
 _LEAST: Final = re.compile(
-    r"\b(?:fewest|least|lowest|smallest|minimum|wenigsten?|niedrigste\w*|kleinste\w*|menor|m\u00ednim\w*"
+    r"\b(?:fewest|least|lowest|smallest|minimum|coldest|coolest|shortest|youngest|lightest|slowest|cheapest|wenigsten?"
+    r"|k\u00e4lteste\w*|k\u00fcrzeste\w*|niedrigste\w*|kleinste\w*|menor|m\u00ednim\w*"
     r"|m\u00e1s baj[oa]s?)\b"
 )
 _NOT_FIRST: Final = re.compile(
     r"\b(?:second|third|fourth|next|one of|among|at least|at most|mindestens|h\u00f6chstens|zweit\w*|dritt\w*|segund\w*"
-    r"|tercer\w*|al menos|menos de|m\u00e1s de|like|not|nicht|no)\b"
+    r"|tercer\w*|al menos|menos de|m\u00e1s de|like|not|nicht|no|together|combined|zusammen|junt[oa]s)\b"
 )
+# By which two rows are set against each other, with the second behind it.
+_MORE: Final = re.compile(
+    r"\b(?:more|higher|larger|bigger|greater|warmer|hotter|longer|older|heavier|faster|busier|above|mehr|h\u00f6her\w*"
+    r"|gr\u00f6\u00dfer\w*|w\u00e4rmer|l\u00e4nger|\u00e4lter|m\u00e1s|mayor)\b"
+)
+_LESS: Final = re.compile(
+    r"\b(?:fewer|less|lower|smaller|colder|cooler|shorter|younger|lighter|slower|cheaper|below|weniger|niedriger\w*"
+    r"|kleiner\w*|k\u00e4lter|k\u00fcrzer|j\u00fcnger|menos|menor)\b"
+)
+_THAN: Final = re.compile(r"\b(?:than|als|que)\s(?:\w+\s)?[*_`\"']*$")
 # What is said before a name and is of it.
 _OF: Final = re.compile(
     r"[\s%\u00b0*_`]*(?:(?!(?:and|und|y|that|those|die|der|la|el)\b)\w+\s){0,2}"
@@ -98,6 +111,7 @@ class _Mention(NamedTuple):
     rows: frozenset[int]
     is_name: bool = False
     is_denied: bool = False
+    is_aside: bool = False
     columns: frozenset[int] = frozenset()
 
 
@@ -125,11 +139,16 @@ class Records:
                     self._numbers[number].add((row, at))
                 elif isinstance(value, str) and len(value) <= LONGEST_VALUE:
                     self._take_text(plain(value), row, at)
+        self._columns: dict[int, dict[int, Decimal]] = defaultdict(dict)
+        for number, places in self._numbers.items():
+            for row, at in places:
+                self._columns[at][row] = number
         self.are_of_moments = not self._of_moments.isdisjoint(self._keys)
         self._ordered = sorted(self._numbers)
         self._known: dict[tuple[Any, frozenset[int]], tuple[frozenset[int], frozenset[int]]] = {}
         named = [WORD.findall(plain(name)) for name in table.columns]
         self._units = [next((_UNITS[word] for word in words[:0:-1] if word in _UNITS), None) for words in named]
+        self._ids = {at for at, words in enumerate(named) if "id" in words}
         self._labels: dict[str, set[int]] = defaultdict(set)
         for at in {at for held in self._numbers.values() for _, at in held if at < len(named)}:
             for word in set(named[at]) - NO_NAMES - _UNITS.keys():
@@ -172,7 +191,8 @@ class Records:
         before = text[max(start, begin - _READ_BEFORE) : begin]
         for at in key:
             if at in columns:
-                return None if _ASIDE.search(before) else _Mention(begin, end, frozenset(columns[at]), is_name=True)
+                is_aside = _ASIDE.search(before) is not None
+                return _Mention(begin, end, frozenset(columns[at]), is_name=not is_aside, is_aside=is_aside)
         if self._asks_for(text[begin:end]):
             return None
         rows = frozenset(row for held in columns.values() for row in held)
@@ -211,12 +231,30 @@ class Records:
     def is_first(self, name: _Mention, sentence: str, columns: frozenset[int]) -> bool:
         """Tells whether a row holds the most, or the least, of what is measured, where a sentence says that."""
         most, least = _MOST.search(sentence), _LEAST.search(sentence)
-        columns |= frozenset[int]().union(*map(self._labelled, WORD.findall(sentence)))
-        if bool(most) == bool(least) or len(columns) != 1 or _NOT_FIRST.search(sentence):
+        if bool(most) == bool(least) or _NOT_FIRST.search(sentence):
             return True
-        held = [(number, row) for number in self._ordered for row, at in self._numbers[number] if at in columns]
-        extreme = (max if most else min)(held, default=None)
-        return extreme is None or any(number == extreme[0] and row in name.rows for number, row in held)
+        extreme = max if most else min
+        measured = self._measured(sentence, columns)
+        return not measured or any(extreme(held.values()) in map(held.get, name.rows) for held in measured)
+
+    def is_more(self, name: _Mention, other: _Mention, between: str, sentence: str) -> bool:
+        """Tells whether a row holds more, or less, than another one, where that is said between their names."""
+        more, less = _MORE.search(between), _LESS.search(between)
+        if bool(more) == bool(less) or not _THAN.search(between) or _NOT_FIRST.search(between):
+            return True
+        (greater, smaller) = (name, other) if more else (other, name)
+        measured = self._measured(sentence, frozenset())
+        return not measured or any(
+            held[one] > held[another]
+            for held in measured
+            for one in greater.rows & held.keys()
+            for another in smaller.rows & held.keys()
+        )
+
+    def _measured(self, sentence: str, columns: frozenset[int]) -> list[dict[int, Decimal]]:
+        """Returns the numbers by row of the columns that are spoken of, or where none is, of any that counts things."""
+        columns |= frozenset[int]().union(*map(self._labelled, WORD.findall(sentence)))
+        return [held for at, held in self._columns.items() if at in columns or (not columns and at not in self._ids)]
 
     def _labelled(self, word: str) -> set[int]:
         return self._labels.get(stem(word)[:_ALIKE], set())
@@ -257,7 +295,8 @@ def misattributed(
     for number, (start, end) in enumerate(sentences):
         if text[end : end + 1] == "?":
             continue
-        found = records.in_words(text, start, end)
+        spoken_of = records.in_words(text, start, end)
+        found = [each for each in spoken_of if not each.is_aside]
         taken = {at for of in found for at in range(of.start, of.end)}
         read = [records.told_of(each, text, start) for each in told[number] if each.start not in taken]
         apart = [each for each in read if each]
@@ -272,7 +311,12 @@ def misattributed(
             last = names or last
         else:
             last = []
-        if not all(each.rows for each in apart) or not _holds(mentions, text, start, end, records):
+        ranks = all(
+            records.is_more(one, other, text[start if at == 0 else one.end : other.start], text[start:end])
+            for at, (one, other) in enumerate(pairwise(spoken_of))
+            if one.is_name and other.is_aside
+        )
+        if not ranks or not all(each.rows for each in apart) or not _holds(mentions, text, start, end, records):
             yield UnsupportedStatement("row", wording.shown[start:end].strip()[:MOST_SHOWN])
 
 
