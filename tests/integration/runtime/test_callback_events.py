@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import pytest
@@ -25,14 +26,20 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, RetryPolicy, interrupt
+from signalbox.v1 import runs_pb2, runs_pb2_grpc
 from typing_extensions import TypedDict
 
+from services.kit.identity.caller import Caller
+from services.kit.wire.server import Registration
+from services.runtime.api.callers import Callers
+from services.runtime.api.run_servicer import RunServicer
 from services.runtime.api.wire import event_proto
 from services.runtime.engine.events import Event
 from services.runtime.hosted.callback_events import MOST_OF_STEP
 from services.runtime.hosted.custom_writes import MOST_OF_WRITE
 from tests.fixtures.events_alone import alone, comparable
 from tests.fixtures.hosted import HostedReplica, hosted_replica, loaded
+from tests.fixtures.replica import gateway_word, serving
 
 TIMEOUT_S = 60.0
 
@@ -406,3 +413,30 @@ async def test_who_goes_on_with_a_run_tells_anew_what_was_not_kept(platform_dsn:
     assert ("on_custom_event", "progress") not in [
         (each["event"], each["name"]) for each in next(iter(late.by_claim.values())).values()
     ]
+
+
+async def test_who_lacks_a_role_of_the_run_or_is_told_no_words_is_told_no_events(platform_dsn: str) -> None:
+    async with hosted_replica(platform_dsn, loaded("called", every_kind())) as replica:
+        owner = Caller("27", frozenset({"reader"}))
+        run = await replica.create("called", {"notes": ["secret"]}, callback_events=True, caller=owner)
+        async for _ in replica.engine.watch(run, run.event_count):
+            pass
+        unused: Any = SimpleNamespace(here={})
+
+        def make(callers: Callers) -> Registration:
+            servicer = RunServicer(replica.engine, replica.store, unused, unused, callers, unused)
+            return Registration(runs_pb2_grpc.add_RunServiceServicer_to_server, servicer, "signalbox.v1.RunService")
+
+        async with serving(make) as channel:
+            stub: runs_pb2_grpc.RunServiceAsyncStub = runs_pb2_grpc.RunServiceStub(channel)
+
+            async def heard(*roles: str, words: bool) -> str:
+                request = runs_pb2.WatchRunRequest(run_id=run.run_id, token_chunks=words, callback_events=True)
+                watch = stub.WatchRun(request, metadata=gateway_word("27", *roles))
+                parts = [part async for told_ in watch for part in told_.event.callback_events]
+                return "".join(data.json for part in parts for data in part.data)
+
+            assert "secret" in await heard("reader", words=True)
+            assert not await heard(words=True)
+            # So the gateway asks where something is masked.
+            assert not await heard("reader", words=False)
