@@ -21,6 +21,7 @@ _UNUSABLE: Final = (TypeError, ValueError, OverflowError, RecursionError, Decode
 # Each goes into prompts.
 LONGEST_DESCRIPTION: Final = 10_000
 LARGEST_SCHEMA_BYTES: Final = 100_000
+_AROUND_BYTES: Final = 100
 
 
 @dataclass(frozen=True)
@@ -29,19 +30,33 @@ class Offer:
 
     tools: dict[str, tuple[str, Definition, AllowedTool]] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
+    size_bytes: int = 0
 
 
-def offered(name: str, server: McpServer, accepted: Mapping[str, Definition]) -> Offer:
-    """Returns what of a server is offered."""
-    offer = Offer()
+def offered(name: str, server: McpServer, accepted: Mapping[str, Definition], *, most_bytes: int) -> Offer:
+    """Returns what of a server is offered: of all in so many bytes of a list, those that its file names first."""
+    tools: dict[str, tuple[str, Definition, AllowedTool]] = {}
+    left_out: dict[str, str] = {}
+    size_bytes = 0
     for tool, allowed in server.tools.items():
-        definition = accepted.get(tool)
+        called, definition = name_of(name, tool, allowed), accepted.get(tool)
         why = "nobody has accepted it" if definition is None else problem_of(definition, allowed)
+        size = _size_of(called, definition) if definition and not why else 0
+        if size_bytes + size > most_bytes:
+            why = "with those before it the list of tools is larger than SIGNALBOX_MAX_MESSAGE_BYTES"
         if why or definition is None:
-            offer.left_out[f"{name}.{tool}"] = why
+            left_out[f"{name}.{tool}"] = why
         else:
-            offer.tools[name_of(name, tool, allowed)] = (tool, definition, allowed)
-    return offer
+            tools[called], size_bytes = (tool, definition, allowed), size_bytes + size
+    return Offer(tools, left_out, size_bytes)
+
+
+def _size_of(called: str, definition: Definition) -> int:
+    carried = struct_pb2.Struct()
+    carried.update(definition.input_schema)
+    described = definition.description or definition.title or ""
+    # And what the list and its flags take.
+    return tools_pb2.Tool(name=called, description=described, input_schema=carried).ByteSize() + _AROUND_BYTES
 
 
 def problem_of(definition: Definition, allowed: AllowedTool) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import os
@@ -17,6 +18,8 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 from jsonschema.validators import validator_for
 from referencing import Registry
+
+from services.kit.wire.tasks import detached
 
 # What one result may take; one of 3 MB takes 1.5 s.
 MOST_CPU_S: Final = 5
@@ -39,9 +42,15 @@ class ResultChecks:
         """Returns why a value is not what a schema says; empty where it is. The process ends with whoever waits."""
         try:
             given = json.dumps([value, schema]), self._most_cpu_s
+            # Whoever waits ends a process that holds their value, and not one that begins: the next finds it ready.
+            await asyncio.shield(detached(anyio.to_process.run_sync(_begun, limiter=self._few)))
             return await anyio.to_process.run_sync(_problem_of, *given, cancellable=True, limiter=self._few)
         except (BrokenWorkerProcess, MemoryError, RecursionError):
             return TOO_MUCH
+
+
+def _begun() -> None:
+    """Is done once a process is there."""
 
 
 def _problem_of(given: str, most_cpu_s: int) -> str:

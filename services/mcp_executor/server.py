@@ -31,8 +31,10 @@ async def build(settings: McpExecutorSettings, stack: AsyncExitStack) -> Service
     servers, accepted = _files(settings)
     tools: list[AcceptedTool] = []
     checks = ResultChecks()
+    left_bytes = settings.max_message_bytes
     for name, server in servers.servers.items():
-        offer = offered(name, server, accepted.get(name, {}))
+        offer = offered(name, server, accepted.get(name, {}), most_bytes=left_bytes)
+        left_bytes -= offer.size_bytes
         for place, why in offer.left_out.items():
             log.warning("tool is not offered", tool=place, why=why)
         LEFT_OUT.labels(name).set(len(offer.left_out))

@@ -159,6 +159,19 @@ async def test_a_large_schema_of_results_is_held_and_told_to_no_model(tmp_path: 
         assert "p7: 7 is not of type" in (await executor.call("tickets_search", words="x")).error.message
 
 
+async def test_tools_that_no_list_has_room_for_leave_the_others(tmp_path: Path, keys: KeyPair, odd: Odd) -> None:
+    more = {f"p{number}": {"type": "string", "description": "x" * 1000} for number in range(80)}
+    odd.tools = [changed(name=f"t{number}", input_schema={"type": "object", "properties": more}) for number in range(9)]
+    odd.tools.append(SEARCH)
+    tools = {tool.name: {"name": tool.name} for tool in odd.tools} | {"search": {"name": "tickets_search"}}
+    file = write_servers(tmp_path, url=odd.url, tools=tools)
+    assert await accepted(file) == 0
+    async with executing(file, keys, max_message_bytes=400_000) as executor:
+        assert set(await executor.listed()) == {"t0", "t1", "t2", "t3", "tickets_search"}
+        assert (await executor.call("tickets_search", words="x")).output.text == "1"
+    assert LEFT_OUT.labels("tickets")._value.get() == 5
+
+
 async def test_a_list_without_an_end_is_read_no_further(
     tmp_path: Path, keys: KeyPair, odd: Odd, capsys: pytest.CaptureFixture[str]
 ) -> None:

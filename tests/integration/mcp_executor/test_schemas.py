@@ -110,6 +110,26 @@ async def test_few_processes_hold_whatever_there_is() -> None:
     assert len(holding) == MOST_AT_ONCE
 
 
+def holding() -> set[int]:
+    """Processes that hold results against schemas, or begin to."""
+    return {each.pid for each in psutil.Process().children() if "anyio.to_process" in each.cmdline()}
+
+
+async def test_a_process_that_begins_is_there_for_the_next_where_nobody_waits_for_it() -> None:
+    async def given_up_early() -> set[int]:
+        checks, before = ResultChecks(), holding()
+        waiting = asyncio.create_task(checks.problem_of(1, {"type": "string"}))
+        while not (begun := holding() - before):  # noqa: ASYNC110 - nobody tells of it
+            await asyncio.sleep(0.001)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert await checks.problem_of(1, {}) == ""
+        return begun & holding()
+
+    # In a loop of its own no process is there yet.
+    assert len(await asyncio.to_thread(asyncio.run, given_up_early())) == 1
+
+
 async def test_nothing_goes_on_for_whom_nobody_waits(checks: ResultChecks) -> None:
     assert await checks.problem_of(1, {}) == ""
     schema, value, _ = HELD["a pattern without an end"]
