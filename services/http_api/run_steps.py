@@ -22,7 +22,7 @@ from services.http_api.interrupts import INTERRUPT
 from services.http_api.json_bodies import json_of, moment, value_of
 from services.http_api.reader import LIFECYCLE, Position, Wanted
 from services.http_api.run_request import CHECKPOINTS, CUSTOM, DEBUG, EVENTS, TASKS, UPDATES, VALUES
-from services.http_api.tasks import START, asked_by, authors, begun, ended, update_of
+from services.http_api.tasks import CANCELLED, START, asked_by, authors, begun, ended, update_of
 from services.http_api.told_messages import ToldMessages
 from services.kit.wire.pages import pages
 
@@ -175,13 +175,15 @@ class RunSteps:
         for number, task in enumerate(tasks):
             if task.name == START or not task.has_ended or self._position.ended >> number & 1:
                 continue
+            if task.error == CANCELLED:  # beside one that failed: LangGraph tells its beginning alone
+                continue
             if is_open:
                 self._position.ended |= 1 << number
             step = state.checkpoint.step + is_open
             if self._wanted.has(UPDATES) and not task.error:
                 yield Part(UPDATES, update_of(task))
             if self._tells_tasks and not task.is_cached:
-                yield from self._task(ended(task, problem if task.error else ""), step, state)
+                yield from self._task(ended(task, problem), step, state)
 
     def _task(self, task: dict[str, Any], step: int, state: threads_pb2.ThreadState) -> Iterator[Part]:
         if self._wanted.has(TASKS):

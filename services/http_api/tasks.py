@@ -11,6 +11,8 @@ from signalbox.v1 import threads_pb2
 from services.http_api.json_bodies import json_of_value
 
 START: Final = "__start__"
+# The error of a task that another's failure has broken off.
+CANCELLED: Final = "CancelledError"
 Interrupts = Mapping[str, dict[str, Any]]
 
 
@@ -25,15 +27,20 @@ def begun(task: threads_pb2.Task, values: Mapping[str, Any], reads: Sequence[str
     }
 
 
-def ended(task: threads_pb2.Task, error: str = "", asked: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
-    """Returns a task that has ended, or that pauses and asks."""
+def ended(task: threads_pb2.Task, problem: str = "", asked: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+    """Returns a task that has ended, or that pauses and asks; `problem` is what its run came to an end by."""
     return {
         "id": task.task_id,
         "name": task.name,
-        "error": error or task.error or None,
+        "error": error_of(task, problem),
         "result": result_of(task),
         "interrupts": list(asked),
     }
+
+
+def error_of(task: threads_pb2.Task, problem: str) -> str | None:
+    """Returns what kept a task from its end: in the words of its run, where these speak of that."""
+    return (problem if task.error in problem else task.error) if task.error else None
 
 
 def update_of(task: threads_pb2.Task) -> dict[str, Any]:

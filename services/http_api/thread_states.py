@@ -21,7 +21,7 @@ from services.http_api.interrupts import interrupts_of
 from services.http_api.json_bodies import json_of, moment
 from services.http_api.run_results import problem_of
 from services.http_api.run_steps import STATES_AT_ONCE
-from services.http_api.tasks import asked_by, result_of
+from services.http_api.tasks import asked_by, error_of, result_of
 from services.kit.wire.pages import pages
 
 # As LangGraph's server has it: older clients ask for so many. What has been read by then is all, where it is large.
@@ -325,7 +325,7 @@ def _tasks(
         {
             "id": task.task_id,
             "name": task.name,
-            "error": (failed if task.error else None) or task.error or None,
+            "error": error_of(task, failed or ""),
             "interrupts": asked_by(task, open_),
             "checkpoint": None,
             "state": None,

@@ -488,6 +488,9 @@ class Execution:
         """Ends the run together with its last step, where that is not written yet. Raises ClaimLost."""
         if self.saver is None or self.claim is None:
             return None
+        if self.session is not None:
+            # Of a step that comes to no end: what its other tasks brought is told all the same.
+            await self._keep_ended_tasks()
         if stopped is not None and stopped.step is not None:
             return await self.saver.end_unfinished(self.claim, ending, [stopped.step], stopped.spend)
         if self.session is not None and (steps := self.session.last_steps()):
@@ -534,7 +537,7 @@ class Execution:
         self._publish(paused, STATE_CHANGED, payload)
 
     async def _keep_ended_tasks(self) -> None:
-        """Keeps what tasks brought that ended beside one that asks or waits: they do not run again with it."""
+        """Keeps what tasks brought that ended beside one that asks, waits or fails: they do not run again with it."""
         if self.saver is not None:
             await self.saver.write_waiting()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import operator
 from collections.abc import Callable, Sequence
@@ -143,6 +144,21 @@ def failing() -> Any:
 
     made = empty().add_node("begin", noting("begin")).add_node("fail", fail).add_edge(START, "begin")
     return made.add_edge("begin", "fail")
+
+
+def failing_beside() -> Any:
+    """One ends at once, one fails a little later, and one takes its time."""
+
+    async def fail(_: Seen) -> Seen:
+        await asyncio.sleep(0.05)
+        raise ValueError("the secret is 42")
+
+    async def slow(_: Seen) -> Seen:
+        await asyncio.sleep(60)
+        return {}
+
+    made = empty().add_node("quick", noting("quick")).add_node("fail", fail).add_node("slow", slow)
+    return made.add_edge(START, "quick").add_edge(START, "fail").add_edge(START, "slow")
 
 
 def handled() -> Any:
@@ -297,18 +313,23 @@ async def test_whoever_goes_on_anywhere_hears_nothing_twice_and_misses_nothing(p
                     assert [(each.event, each.data) for each in on] == [(each.event, each.data) for each in behind]
 
 
-async def test_a_failure_is_told_of_its_task_without_its_words(platform_dsn: str) -> None:
-    async with hosted_replica(platform_dsn, loaded("graph", failing())) as replica:
+@pytest.mark.parametrize("made", [failing, failing_beside])
+async def test_a_failure_is_told_of_its_task_without_its_words(platform_dsn: str, made: Any) -> None:
+    """And what ended beside it with what it brought; of what is cancelled for it, no end."""
+    async with hosted_replica(platform_dsn, loaded("graph", made())) as replica:
         served = ServedRuns(replica)
         run = await replica.create("graph", {"notes": ["given"]})
         parts = await served.told("graph", run.run_id, *MODES)
-        [(_, ended)] = [each for each in told_of(parts) if each[0] == "tasks" and each[1].get("error")]
-        [problem] = [part.data for part in parts if part.event == "error"]
-        assert (ended["name"], ended["error"], ended["result"]) == ("fail", problem["message"], {})
-        assert "ValueError" in ended["error"]
-        assert "secret" not in json.dumps([part.data for part in parts])
-    [expected] = await alone(failing(), {"notes": ["given"]})
-    found = [(mode, {**data, "error": "ValueError"} if data.get("error") else data) for mode, data in told_of(parts)]
+    errors = {data["name"]: data["error"] for mode, data in told_of(parts) if mode == "tasks" and data.get("error")}
+    [problem] = [part.data for part in parts if part.event == "error"]
+    assert errors == {"fail": problem["message"]}
+    assert "ValueError" in problem["message"]
+    assert "secret" not in json.dumps([part.data for part in parts])
+    [expected] = await alone(made(), {"notes": ["given"]})
+    found = [
+        (mode, {**data, "error": "ValueError"} if data.get("name") == "fail" and data.get("error") else data)
+        for mode, data in told_of(parts)
+    ]
     assert sorted_(only(found, "updates", "tasks")) == sorted_(only(expected, "updates", "tasks"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ from signalbox.v1 import runs_pb2, threads_pb2
 
 from services.http_api import thread_states
 from services.http_api.errors import Conflict, NotFound
+from services.http_api.json_bodies import value_of
 from services.http_api.run_steps import STATES_AT_ONCE
 from services.http_api.thread_states import STATE_UNREADABLE, Place, ThreadStates, place_of
 
@@ -21,6 +23,7 @@ class FakeCaller:
 
     subject = "ana"
     step_count = 2
+    tasks: Sequence[threads_pb2.Task] = ()
 
     def __init__(self, *names: str, **instead: Exception) -> None:
         self.asked: list[str] = []
@@ -85,6 +88,7 @@ class FakeCaller:
             checkpoint=threads_pb2.Checkpoint(checkpoint_id=checkpoint_id, step=step, next_nodes=["model"])
         )
         made.values.update({"of": run_id, "step": step})
+        made.tasks.extend(self.tasks)
         return made
 
 
@@ -217,3 +221,27 @@ async def test_what_cut_a_run_off_is_told_of_its_task(state: runs_pb2.RunState, 
     [found] = await states(FakeCaller()).history(1, runs=[run])
     # Without an error pages take a node that is still to run for a breakpoint, at which they offer to go on.
     assert [task["error"] for task in found["tasks"]] == [error]
+
+
+async def test_each_task_of_a_state_has_what_it_brought_asks_or_failed_by() -> None:
+    written = [threads_pb2.TaskWrite(field="notes", value=value_of(each)) for each in ("a", "b")]
+    asks = runs_pb2.Interrupt(interrupt_id="i", payload=value_of("Go on?"))
+    caller = FakeCaller()
+    caller.tasks = [
+        threads_pb2.Task(task_id="1", name="done", writes=written, interrupts=[asks], has_ended=True),
+        threads_pb2.Task(task_id="2", name="asks", interrupts=[asks]),
+        threads_pb2.Task(task_id="3", name="failed", error="ValueError", has_ended=True),
+        threads_pb2.Task(task_id="4", name="beside", error="CancelledError", has_ended=True),
+    ]
+    asking = runs_pb2.Run(run_id="newest", agent="talk", input_request=runs_pb2.InputRequest(interrupts=[asks]))
+    last, earlier = await states(caller).history(2, runs=[asking])
+    told = [(each["id"], each["name"], each["result"], len(each["interrupts"])) for each in last["tasks"]]
+    # What has been answered is of earlier states alone.
+    brought = {"notes": {"$writes": ["a", "b"]}}
+    assert told == [("1", "done", brought, 0), ("2", "asks", None, 1), ("3", "failed", {}, 0), ("4", "beside", {}, 0)]
+    assert (last["next"], last["interrupts"]) == (["asks", "failed", "beside"], [{"id": "i", "value": "Go on?"}])
+    assert [len(each["interrupts"]) for each in earlier["tasks"]] == [1, 1, 0, 0]
+    assert earlier["next"] == ["done", "asks", "failed", "beside"]
+    ended = runs_pb2.Run(run_id="newest", state=runs_pb2.RUN_STATE_FAILED, error="the node 'failed' raised ValueError")
+    [found] = await states(caller).history(1, runs=[ended])
+    assert [each["error"] for each in found["tasks"]] == [None, None, ended.error, "CancelledError"]
