@@ -141,7 +141,8 @@ def opened_text(path: Path) -> Iterator[TextIO]:
     """Opens a file, `-` for standard input: UTF-8, or UTF-16 as Windows shells write it. Raises OSError."""
     with ExitStack() as stack:
         given = sys.stdin.buffer if path == STANDARD_INPUT else stack.enter_context(path.open("rb"))
-        file = cast("io.BufferedReader", given)
+        # One that was closed is the null device, without a buffer.
+        file = given if isinstance(given, io.BufferedReader) else io.BufferedReader(cast("io.RawIOBase", given))
         text = io.TextIOWrapper(file, "utf-16" if file.peek(2).startswith(UTF16) else "utf-8-sig")
         stack.callback(text.detach)
         yield text
