@@ -18,7 +18,7 @@ from services.evaluator.blocks import Block, blocks_of
 MAX_CALLS_AWAY = 3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Span:
     """Lines of a file."""
 
@@ -66,6 +66,15 @@ class Connections:
         # Lines of a module, or of a class around a connected method, count when they share a name with it.
         loose = block is None or any(_encloses(block, connected) for connected in self._connected)
         return loose and not names.isdisjoint(self._used)
+
+    def callers(self) -> list[Span]:
+        """Returns the definitions that were read and use the one around the flagged lines, by its name."""
+        flagged = self._around(self._anchors[0])
+        if flagged is None:
+            return []
+        using = {block for block in self._blocks if flagged.name in block.uses and block != flagged}
+        callers = {block for block in using if not _encloses(block, flagged)} - _enclosing(using)
+        return sorted(Span(block.file, block.first_line, block.last_line) for block in callers)
 
     def _named_by_anchors(self, span: Span) -> bool:
         """Whether the span defines a name that the anchors' own lines use, or the other way round, in one file."""

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from services.evaluator.bank import CodeBank, SourceFile
-from services.evaluator.connections import Span
+from services.evaluator.connections import Connections, Span
 from services.evaluator.draft import Draft, Finding
 from services.kit.models.prompts import data_block, prompt, words
 
 INVESTIGATION: Final = "comprehensive_evaluation"
 CRITIQUE: Final = "critique"
+MOST_CALLERS: Final = 50
 
 
 def investigation_prompt(*, last_word: bool) -> str:
@@ -42,6 +43,7 @@ def case_document(finding: Finding, draft: Draft, bank: CodeBank, *, code_charac
 
     Left out is also what nobody can tell from comments.
     """
+    callers = Connections(bank, finding.places).callers()
     document = {
         "finding": {
             "rule": finding.rule_id,
@@ -50,6 +52,7 @@ def case_document(finding: Finding, draft: Draft, bank: CodeBank, *, code_charac
             **_place(finding.location),
             "trace": [_place(span) for span in finding.trace],
             "related": [_place(span) for span in finding.related],
+            "callers_read": [_place(span) for span in callers[:MOST_CALLERS]],
         },
         "draft": {
             "verdict": draft.verdict,

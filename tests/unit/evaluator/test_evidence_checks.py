@@ -11,7 +11,9 @@ from services.evaluator.checks import check_draft
 from services.evaluator.citations import Reason
 from services.evaluator.connections import Span
 from services.evaluator.draft import Draft, Evidence, Finding, Verdict
-from tests.unit.evaluator.cases import OTHER, bank, draft, evidence, finding, fragment
+from services.evaluator.prompt import case_document
+from services.kit.models.prompts import read_data
+from tests.unit.evaluator.cases import APP, OTHER, bank, draft, evidence, finding, fragment
 
 
 def citing(text: str, line: int, flagged: Finding, **fields: Any) -> Draft:
@@ -382,6 +384,15 @@ def test_braces_hold_dead_code_too(text: str, dead: list[int]) -> None:
         in {problem.reason for problem in check_draft(citing(text, line, found, file="app.c"), found, given)}
     ]
     assert refused == dead
+
+
+def test_the_judge_is_told_which_callers_were_read() -> None:
+    whole = read_data(case_document(finding(), draft(), bank(), code_characters=5000))
+    assert whole["finding"]["callers_read"] == [{"file": "app.py", "first_line": 16, "last_line": 20}]
+    alone = bank(fragment("app.py", "\n".join(APP.split("\n")[:13])))
+    assert read_data(case_document(finding(), draft(), alone, code_characters=5000))["finding"]["callers_read"] == []
+    outside = read_data(case_document(finding(Span("app.py", 3, 3)), draft(), bank(), code_characters=5000))
+    assert outside["finding"]["callers_read"] == []
 
 
 def test_dead_code_that_is_flagged_may_be_cited() -> None:
