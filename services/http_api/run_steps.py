@@ -100,7 +100,8 @@ class RunSteps:
         """Returns what the last step has brought though it comes to no end: it asks, or the run has ended in it."""
         if not self._tells_tasks and not self._wanted.has(UPDATES):
             return self._asking(asked, await self._values()) if asked and self._wanted.has(VALUES) else []
-        state = await self._state()
+        # Meanwhile somebody may have answered: what is told is of the step that the reader is at.
+        state = await self._state(None if self._position.step < INPUT_STEP else self._position.step)
         if state is None:
             return self._asking(asked, {}) if asked else []
         found = list(self._ended(state.tasks, state, problem=problem, is_open=True))
