@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, NamedTuple
 
@@ -19,8 +19,8 @@ from services.mcp_executor.errors import AnswerNotRead, CallFailed
 from services.mcp_executor.http_answers import HTTP_REFUSED, HTTP_STATUS, IN_SESSION, TOO_LARGE
 from services.mcp_executor.listings import INVALID
 
-MOST_TOOLS: Final = 1000
-MOST_PAGES: Final = 50
+MOST_TOOLS: Final = 10_000
+MOST_PAGES: Final = 100
 # Statuses that say nothing against the request.
 _AWAY: Final = frozenset((408, 425, 429, *range(500, 600)))
 _LONGEST_WORDS: Final = 1000
@@ -64,11 +64,12 @@ class Connection:
         """Whether it is of no more use."""
         return self._task.done() or self._closing.is_set()
 
-    async def tools(self) -> Listed:
-        """Returns the server's tools by name. Raises NoAnswer, AccessRefused."""
+    async def tools(self, wanted: Collection[str] | None = None) -> Listed:
+        """Returns the server's tools by name, or those that are wanted of them. Raises NoAnswer, AccessRefused."""
         client = await self._client()
         found: dict[str, Definition] = {}
         invalid: dict[str, str] = {}
+        seen = 0
         cursor: str | None = None
         for _ in range(MOST_PAGES):
             try:
@@ -76,15 +77,18 @@ class Connection:
             except (MCPError, ValidationError, TimeoutError) as error:
                 failure = _failure(error)
                 raise (NoAnswer(_words(error)) if isinstance(failure, CallFailed) else failure) from error
+            seen += len(page.tools)
             invalid |= (page.meta or {}).get(INVALID, {})
             for tool in page.tools:
+                if wanted is not None and tool.name not in wanted:
+                    continue
                 definition = Definition.of(tool)
                 if found.setdefault(tool.name, definition) != definition:
                     invalid[tool.name] = "it is listed twice, and not the same"
             cursor = page.next_cursor
             if not cursor:
                 return Listed({name: each for name, each in found.items() if name not in invalid}, invalid)
-            if len(found) > MOST_TOOLS:
+            if seen > MOST_TOOLS:
                 break
         raise NoAnswer(f"it lists more than {MOST_TOOLS:,} tools, or {MOST_PAGES} pages of them")
 

@@ -106,7 +106,7 @@ class ToolServer:
         """Returns what the server says of its tools now, by the executor's own token. Raises ServerAway."""
         try:
             async with self._using(self._own_token()) as opened:
-                return await self._known(opened, anew=True)
+                return await opened.connection.tools()
         except (AccessRefused, NoAnswer) as error:
             raise ServerAway(self.name, f"the MCP server {self.name} can't be asked for its tools: {error}") from error
 
@@ -256,9 +256,9 @@ class ToolServer:
             told = f"No result: it is not what the tool says it is ({problem}). What was asked for may have been done."
             raise CallFailed("tool_failed", told)
 
-    async def _known(self, opened: _Open, *, anew: bool = False) -> Listed:
-        if anew or time.monotonic() >= opened.known_until:
-            opened.listed = await opened.connection.tools()
+    async def _known(self, opened: _Open) -> Listed:
+        if time.monotonic() >= opened.known_until:
+            opened.listed = await opened.connection.tools(self._accepted)
             opened.known_until = time.monotonic() + self._settings.mcp_check_interval_s
             self._tell(opened.listed)
         return opened.listed

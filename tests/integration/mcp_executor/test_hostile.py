@@ -33,6 +33,7 @@ from starlette.responses import JSONResponse, Response
 from services.kit.errors import error_detail
 from services.kit.identity.keys import KeyPair
 from services.kit.tools.executor import BEHIND
+from services.mcp_executor.connection import MOST_PAGES
 from services.mcp_executor.metrics import LEFT_OUT
 from services.mcp_executor.schemas import TOO_MUCH, ResultChecks
 from tests.fixtures.mcp_server import READS, Served
@@ -172,6 +173,24 @@ async def test_tools_that_no_list_has_room_for_leave_the_others(tmp_path: Path, 
     assert LEFT_OUT.labels("tickets")._value.get() == 5
 
 
+async def test_a_tool_is_found_among_thousands(tmp_path: Path, keys: KeyPair, tickets: Served) -> None:
+    async def pages(request: Request) -> Response | None:
+        asked = json.loads(await request.body() or b"{}")
+        if asked.get("method") != "tools/list":
+            return None
+        page = int(asked["params"].get("cursor") or 0)
+        many = [{**SOUND, "name": f"t{page}-{number}"} for number in range(60)] + [SOUND] * (page == 99)
+        more = {"nextCursor": str(page + 1)} if page < 99 else {}
+        result = {"tools": many, "resultType": "complete", "ttlMs": 0, "cacheScope": "private", **more}
+        return JSONResponse({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+
+    tickets.instead = pages
+    file = write_servers(tmp_path, url=tickets.url, tools=ONLY_SEARCH)
+    assert await accepted(file) == 0
+    async with executing(file, keys) as executor:
+        assert (await executor.call("tickets_search", words="login")).output.text
+
+
 async def test_a_list_without_an_end_is_read_no_further(
     tmp_path: Path, keys: KeyPair, odd: Odd, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -184,7 +203,7 @@ async def test_a_list_without_an_end_is_read_no_further(
         with pytest.raises(grpc.aio.AioRpcError) as failed:
             await executor.call("tickets_search", words="x")
     assert error_detail(failed.value).metadata[BEHIND] == "MCP server tickets"
-    assert (odd.calls, odd.pages <= 150) == (0, True)
+    assert (odd.calls, odd.pages <= 3 * MOST_PAGES) == (0, True)
 
 
 MEGABYTES = base64.b64encode(b"\0" * 7_500_000).decode()
