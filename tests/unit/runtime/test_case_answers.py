@@ -7,14 +7,16 @@ from typing import Any
 
 import grpc
 import pytest
-from signalbox.v1 import guard_pb2, guard_pb2_grpc, tools_pb2
+from signalbox.v1 import cases_pb2, guard_pb2, guard_pb2_grpc, runs_pb2, tools_pb2
 
 from services.kit.errors import error_detail, to_status
 from services.kit.models.completions import CompletionError, Completions, Endpoint
 from services.runtime.calls.recording import CHAT, MODEL, Answer, Failure, asked_of, asked_of_model, method_of
 from services.runtime.cases.answers import AnsweringChannel, AnsweringModel, Answers
+from services.runtime.cases.comparison import DecisionComparison
 from services.runtime.cases.errors import AnswerMissing
 from services.runtime.errors import RunNotFound
+from services.runtime.routing.stopping import RUN_CANCELLED
 
 
 def said(asked: str, answer: str, method: str = CHAT) -> Answer:
@@ -106,3 +108,17 @@ def test_what_differs_from_one_execution_to_the_next_is_not_asked() -> None:
 
     assert asked_of(call("a", epoch=1)) == asked_of(call("a", epoch=2)) != asked_of(call("b", epoch=1))
     assert method_of(b"/signalbox.v1.ToolExecutorService/CallTool", call("a")) == "CallTool read_file"
+
+
+def test_where_a_run_was_broken_off_its_replay_leaves_off_as_the_same() -> None:
+    decided = [("r", "go_on", "a"), ("r", RUN_CANCELLED, "__end__")]
+    decisions = [runs_pb2.Decision(router=router, rule=rule, destination=to) for router, rule, to in decided]
+    case = cases_pb2.Case(run=runs_pb2.Run(state=runs_pb2.RUN_STATE_CANCELLED), decisions=decisions)
+    answers = Answers([])
+    comparison = DecisionComparison(case, answers, goes_on=False)
+    made: Any = {"router": "r", "rule": "go_on", "destination": "a"}
+    step: Any = {"node": "n", "calls": [], "decision": made}
+    assert comparison.hold(step)
+    with pytest.raises(AnswerMissing):
+        answers.give(MODEL, CHAT, "what the node that was broken off asks")
+    assert comparison.ended("").is_same
