@@ -39,7 +39,7 @@ class Silent:
 
     async def astream(self, _messages: Any) -> AsyncIterator[AIMessageChunk]:
         usage: Any = {"input_tokens": self._told, "output_tokens": 0, "total_tokens": self._told}
-        yield AIMessageChunk("There are", usage_metadata=usage if self._told else None)
+        yield AIMessageChunk(content="There are", usage_metadata=usage if self._told else None)
         await asyncio.Event().wait()
 
 
