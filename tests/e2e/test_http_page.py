@@ -185,3 +185,17 @@ async def test_ag_ui_tells_words_calls_of_tools_and_questions(served: Platform, 
     assert told["called"]["words"].strip() == "The tool says: rain in Kiel"
     assert told["asked"]["custom"] == ["on_interrupt"]
     assert told["answered"]["words"].strip() == "The tool says: sent to ana@example.com"
+
+
+@pytest.mark.client_programs
+async def test_a_program_hears_a_thread_and_answers_what_it_asks(served: Platform, tmp_path: Path) -> None:
+    needs_index("npm", tmp_path)
+    shutil.copy(FIXTURES / "pages" / "thread_stream.mjs", tmp_path)
+    commands = f"npm install --silent --no-audit --no-fund {PACKAGES}\nnode thread_stream.mjs"
+    printed = (await shell(commands, tmp_path, served)).splitlines()
+    told = {name: json.loads(value) for name, mark, value in (line.partition(": ") for line in printed) if mark}
+    assert "".join(told["words"]) == told["output"]
+    assert len(told["words"]) > 30
+    assert told["asked"] == {"to": "ana@example.com"}
+    assert told["tool"] == ["send_mail", "sent to ana@example.com"]
+    assert told["refused"] == "not_supported"

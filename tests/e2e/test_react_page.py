@@ -125,6 +125,14 @@ async def chat(harbour: World, tmp_path_factory: pytest.TempPathFactory) -> Asyn
             yield made
 
 
+@pytest_asyncio.fixture(autouse=True, loop_scope="session")
+async def closing(chat: Chat) -> AsyncIterator[None]:
+    """Tabs that are left open would take the six connections that a browser has for an address, two each."""
+    yield
+    for page in chat.context.pages:
+        await page.close()
+
+
 async def say(page: Page, text: str) -> None:
     await page.locator("input").fill(text)
     await page.locator("input").press("Enter")
