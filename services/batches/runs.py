@@ -143,6 +143,7 @@ class BatchRuns:
 
         try:
             await self._answered(call, way)
+            way.tried()
         except ItemRefused as refused:
             log.info("a run of a cancelled batch is not to be stopped", run_id=run_id, error=refused.message)
 
