@@ -281,6 +281,29 @@ async def test_a_question_is_told_with_it_and_its_answer_is_another_claim(platfo
     assert comparable(after) == comparable(expected[1])
 
 
+@pytest.mark.parametrize("blocks", [False, True])
+async def test_an_event_of_a_word_comes_before_the_word_itself(platform_dsn: str, *, blocks: bool) -> None:
+    says = model("one two three")
+
+    async def speak(state: Notes) -> Any:
+        del state
+        await says.ainvoke("say")
+        return {"notes": ["done"]}
+
+    def speak_in_a_thread(state: Notes) -> Any:
+        del state
+        says.invoke("say")
+        return {"notes": ["done"]}
+
+    builder = StateGraph(Notes).add_node("speak", speak_in_a_thread if blocks else speak).add_edge(START, "speak")
+    async with hosted_replica(platform_dsn, loaded("called", builder)) as replica:
+        run = await replica.create("called", {"notes": []}, chunks=True, callback_events=True)
+        _, events = await told(replica, run, fresh=True)
+    kinds = [event.kind for event in events if event.kind == "token_chunk" or "_model_stream" in str(event.payload)]
+    # Its end follows, and what is kept.
+    assert kinds[:2] == ["callback_events", "token_chunk"]
+
+
 async def test_of_a_run_that_nobody_asked_it_of_nothing_is_told_or_kept(platform_dsn: str) -> None:
     async with hosted_replica(platform_dsn, loaded("called", every_kind())) as replica:
         run = await replica.create("called", {"notes": ["first"]}, chunks=True)
