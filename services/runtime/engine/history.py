@@ -105,10 +105,10 @@ class CheckpointHistory:
             chosen = fitting[-wanted.limit :] if wanted.newest_first else fitting[: wanted.limit]
             ids = {row[name] for row in chosen for name in ("checkpoint_id", "parent_checkpoint_id")} - {None}
             writes = await self._writes_of_tasks(connection, thread_id, "", sorted(ids)) if with_tasks else {}
-        known = {row["checkpoint_id"]: row for row in read.rows}
-        found = [self._end_of_step(thread_id, row, known, read.history, writes, with_tasks) for row in chosen]
-        if read.rows:
-            read.history.forget_all_but(_body(read.rows[-1])["channel_versions"])
+        found = [self._end_of_step(thread_id, row, read, writes, with_tasks=with_tasks) for row in chosen]
+        if chosen:
+            # What comes next is put together from these.
+            read.history.forget_all_but(_body(chosen[-1])["channel_versions"])
         return found[::-1] if wanted.newest_first else found
 
     async def _rows_on(self, connection: AsyncConnection[Any], thread_id: str) -> RunRows:
@@ -123,21 +123,17 @@ class CheckpointHistory:
         return self._kept.read_anew(thread_id, await self._rows(connection, thread_id, ""))
 
     def _end_of_step(
-        self,
-        thread_id: str,
-        row: Row,
-        known: Mapping[str, Row],
-        history: History,
-        writes: Mapping[str, list[TaskWrites]],
-        with_tasks: bool,
+        self, thread_id: str, row: Row, read: RunRows, writes: Mapping[str, list[TaskWrites]], *, with_tasks: bool
     ) -> StepEnd:
-        found = self._tuple(thread_id, "", row, history, {})
-        before = known.get(row["parent_checkpoint_id"] or "")
+        found = self._tuple(thread_id, "", row, read.history, {})
+        before = read.by_id.get(row["parent_checkpoint_id"] or "")
+        if before is None or not with_tasks:
+            return StepEnd(found, None, writes.get(row["checkpoint_id"], ()))
         return StepEnd(
             found,
-            self._tuple(thread_id, "", before, history, {}) if before and with_tasks else None,
+            self._tuple(thread_id, "", before, read.history, {}),
             writes.get(row["checkpoint_id"], ()),
-            writes.get(before["checkpoint_id"], ()) if before else (),
+            writes.get(before["checkpoint_id"], ()),
         )
 
     async def writes_of_tasks(self, thread_id: str, checkpoint_id: str) -> Sequence[TaskWrites]:

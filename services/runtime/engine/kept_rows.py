@@ -24,6 +24,7 @@ class RunRows:
 
     def __init__(self, serde: SerializerProtocol) -> None:
         self.rows: list[Row] = []
+        self.by_id: dict[str, Row] = {}
         self.history = History(serde, ())
         self.size_bytes = 0
 
@@ -37,6 +38,7 @@ class RunRows:
         last = self.rows[-1] if self.rows else None
         new = [row for row in later if last is None or _place(row) > _place(last)]
         self.rows += new
+        self.by_id |= {row["checkpoint_id"]: row for row in new}
         self.history.add(row["changes"] for row in new)
         self.size_bytes += sum(len(row["body"]) + len(row["changes"]) for row in new)
 
