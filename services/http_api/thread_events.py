@@ -27,6 +27,7 @@ from services.http_api.run_request import CHECKPOINTS, CUSTOM, TASKS, UPDATES, V
 from services.http_api.run_results import problem_of
 from services.http_api.run_stream import ERROR, LEFT_OUT
 from services.http_api.told_messages import messages_in
+from services.kit.wire.event_kinds import TOKENS_RESET
 
 # Of an update what is none.
 _METADATA: Final = "__metadata__"
@@ -166,7 +167,7 @@ class RunEvents:
         yield self._lifecycle(status, self._under_way * _OF_STEP + _END, problem)
 
     def _changed(self, event: runs_pb2.RunEvent) -> Iterator[ThreadEvent]:
-        if event.HasField("tokens_reset"):
+        if event.HasField(TOKENS_RESET):
             if event.tokens_reset.cause in _VOID:
                 for each in self._messages.take_back(event.tokens_reset.node):
                     yield self._message(each, _WORDS)
