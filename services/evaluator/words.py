@@ -41,9 +41,10 @@ _NAMED: Final = re.compile(
 # As only code is written, and few products.
 _CLASS: Final = re.compile(r"(?<![\w.`])(?!\w+(?:Script|Press)\b)[A-Z][a-z]{2,}[A-Z][a-z]{3,}\w*(?![\w(.])")
 _LEFT_OUT: Final = re.compile(r"\.\.\.?|\N{HORIZONTAL ELLIPSIS}")
-# Of every language, and hosts: neither is a name of this code.
+# Of every language, verdicts and hosts: none is a name of this code.
 _COMMON: Final = re.compile(
-    r"(?:none|null|nil|true|false|self|this|str|int|bool|float|bytes|char|\w*(?:error|exception)|com|org|net|io|internal)$"
+    r"(?:none|null|nil|true|false|self|this|str|int|bool|float|bytes|char|\w*(?:error|exception)|com|org|net|io|internal"
+    r"|true_positive|false_positive|needs_review)$"
 )
 _NOT_SAID_TO_BE_THERE: Final = re.compile(
     r"\b(?:no|not|none|never|nothing|without|nor|neither|lacks?|missing|absent|instead|rather|should|would|could|might|must"

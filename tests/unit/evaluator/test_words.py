@@ -57,6 +57,8 @@ HONEST: list[tuple[Verdict, str]] = [
     (FALSE, "False positive. The value is one of {\"up\", \"down\"}, as line 18 of app.py shows."),
     (FALSE, "There's no `os.system`, and what subprocess.run() gets is constant."),
     (FALSE, "The routes in routes.py lead to handler, which checks the name first."),
+    (TRUE, "**Verdict: TRUE_POSITIVE**\n- Source: `request.args`\n- Sink: `subprocess.run(...)` (app.py:13)"),
+    (FALSE, "**Verdict: FALSE_POSITIVE**\n- Allowed: `ALLOWED` (app.py:3)\n- Check: lines 17 to 19"),
     (FALSE, "It is not exploitable, for run_command(name) is called with an allowed name."),
 ]  # fmt: skip
 
