@@ -49,6 +49,8 @@ _NAMED: Final = "custom:"
 _TOGETHER_MS: Final = 2000
 # Between two looks for a new run, or for an answer, while nothing happens.
 FIRST_LOOK_S, LAST_LOOK_S = 0.2, 2.0
+# Of its runs, the latest; all are read where these are not as they were.
+LOOKED_AT: Final = 5
 MOST_CHANNELS: Final = 32
 MOST_NAMESPACES: Final = 100
 AnswerT = TypeVar("AnswerT")
@@ -186,6 +188,8 @@ class ThreadStream:
         self._recovery_s = recovery_s
         self._states = ThreadStates(caller, thread_id)
         self._runs = runs
+        # The runs of the last look, their states and questions.
+        self._seen: list[tuple[str, int, str]] = []
         self._told: dict[str, RunEvents] = {}
         self._passed_over = {run.run_id for run in runs if not self._is_heard(run, runs)}
         self._last = 0
@@ -250,16 +254,27 @@ class ThreadStream:
         """Waits until there is another run, or one of those there were is in another state."""
         pause_s = FIRST_LOOK_S
         while True:
-            runs = await self._answer(self._states.runs)
-            if _standing(runs) != _standing(self._runs):
-                self._runs = runs
-                self._told = {run.run_id: self._told[run.run_id] for run in runs if run.run_id in self._told}
+            if await self._answer(self._is_other):
+                self._runs = await self._answer(self._states.runs)
+                self._told = {run.run_id: self._told[run.run_id] for run in self._runs if run.run_id in self._told}
                 return
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause_s):
                     await self._bell.wait()
             self._bell.clear()
             pause_s = min(pause_s * 1.5, LAST_LOOK_S)
+
+    async def _is_other(self) -> bool:
+        """Whether the latest runs are others, or in other states, than at the last look."""
+        if any(run.run_id in self._told and self._told[run.run_id].is_asking for run in self._runs[LOOKED_AT:]):
+            found: Sequence[runs_pb2.Run] = await self._states.runs()
+        else:
+            request = runs_pb2.ListRunsRequest(
+                thread_id=self._thread_id, subject=self._caller.subject, page_size=LOOKED_AT
+            )
+            found = (await self._caller.call(self._caller.stubs.runs.ListRuns, request)).runs
+        before, self._seen = self._seen, [(run.run_id, run.state, run.input_request.input_request_id) for run in found]
+        return self._seen != before
 
     async def _answer(self, call: Callable[[], Awaitable[AnswerT]]) -> AnswerT:
         """Returns what the gateway answers, which may be away for a while."""
@@ -273,7 +288,3 @@ class ThreadStream:
             except (TokenRefused, NotAllowed) as error:
                 raise CutOff(error.detail) from error
             await asyncio.sleep(LAST_LOOK_S)
-
-
-def _standing(runs: Sequence[runs_pb2.Run]) -> list[tuple[str, int, str]]:
-    return [(run.run_id, run.state, run.input_request.input_request_id) for run in runs]
