@@ -574,6 +574,9 @@ class Execution:
             # What its nodes were saying is no part of it.
             self.shared.events.tell(self.run.epoch, reset_event(self.run.run_id, WITHDRAWN))
             await self._end(STOPPED, left)
+        elif not self.control.drain_requested:
+            # A node has drained a graph of its own: whoever took the run over would come to it again.
+            await self._fail(left)
         elif CANCELLED in str(left):
             await self._end(STOPPED)
         else:
