@@ -60,7 +60,6 @@ class ModelChain:
         self._links = [_Link(each, timeout_s, retries) for each in (parameters, *parameters.fallbacks)]
         self._noted = noted
         self._clock = clock
-        MODEL_PROMPTS_CUT.labels(role)  # the first is an increase
 
     async def create(self, payload: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the answer of the first model that gives one. Raises CompletionError, the last one's."""
@@ -119,7 +118,7 @@ class _Link:
         )
         answer = await self.source.create(request)
         if looks_cut(request["messages"], answer.get("usage") or {}):
-            MODEL_PROMPTS_CUT.labels(role).inc()
+            MODEL_PROMPTS_CUT.inc()
             log.warning("an endpoint seems to have cut a prompt", role=role, model=self.name, took=answer["usage"])
         answer[ASKED] = self.name
         return answer

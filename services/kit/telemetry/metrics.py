@@ -79,8 +79,7 @@ MODEL_FALLBACKS = Counter(
 )
 MODEL_PROMPTS_CUT = Counter(
     METRIC_PREFIX + "model_prompts_cut_total",
-    "Answers of endpoints that say they read far less than they were sent, as those do that cut in silence, by role.",
-    ["role"],
+    "Answers of endpoints that say they read far less than they were sent, as those do that cut in silence.",
 )
 
 

@@ -188,7 +188,7 @@ async def test_a_server_that_cuts_prompts_in_silence_is_told_of(serve: Serve, ch
     """Ollama, unless its context is set: it says how much it read."""
 
     def counted() -> float:
-        return REGISTRY.get_sample_value("signalbox_model_prompts_cut_total", {"role": "plan"}) or 0
+        return REGISTRY.get_sample_value("signalbox_model_prompts_cut_total") or 0
 
     at, before = await serve(anything), counted()
     chain = ModelChain("plan", ModelParameters(model="m", base_url=at.base_url), timeout_s=30, retries=0)
