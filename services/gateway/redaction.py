@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
 from google.rpc import error_details_pb2, status_pb2
-from signalbox.v1 import evaluator_pb2, guard_pb2, recorded_answers_pb2, table_pb2, tools_pb2
+from signalbox.v1 import evaluator_pb2, guard_pb2, recorded_answers_pb2, table_pb2, threads_pb2, tools_pb2
 
 from services.gateway.redaction_rules import Masking, Place, RedactionRules, TooMuch, Withholding, written_json
 from services.kit.errors import MOST_DETAILS_BYTES, MOST_MESSAGE_BYTES
@@ -103,6 +103,7 @@ _DETAILS: tuple[type[Message], ...] = (
 )  # fmt: skip
 # Of messages with a table the field that tells its rows once more, where their columns have no names of their own.
 _TOLD_AGAIN = {"DataChatOutput": ("rows", "csv"), "ToolOutput": ("table", "text")}
+_WRITTEN = threads_pb2.TaskWrite.DESCRIPTOR.fields_by_name["value"]
 # Errors go in headers, which take no more than a service puts into them.
 MOST_ERROR_BYTES = MOST_MESSAGE_BYTES + MOST_DETAILS_BYTES
 _ANSWERS_IN_JSON = frozenset(("model", "person"))
@@ -167,6 +168,10 @@ class _Answer:
         """Masks a message and all in it."""
         if isinstance(message, Struct | Value | ListValue):
             self._json(message, path)
+            return
+        if isinstance(message, threads_pb2.TaskWrite):
+            # A field of the state, which is named here as its own.
+            self._field(message, _WRITTEN, message.value, (*path, message.field))
             return
         if isinstance(message, recorded_answers_pb2.RecordedAnswer):
             message.answer = self._recorded(message)

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import MethodDescriptor
+from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from signalbox.v1 import data_chat_pb2, recorded_answers_pb2, runs_pb2, table_pb2, tools_pb2
+from signalbox.v1 import data_chat_pb2, recorded_answers_pb2, runs_pb2, table_pb2, threads_pb2, tools_pb2
 
 from services.gateway.redaction import MOST_ERROR_BYTES, NAMES, Redaction
 from services.gateway.redaction_rules import MOST_MATCHES_OF_TEXT, WITHHELD, RedactionRules, load_redaction_rules
@@ -120,6 +121,20 @@ def test_a_field_is_masked_by_the_end_of_its_path() -> None:
     text = '{"customer": {"mail": "[redacted: mail]"}}'
     assert found.input.graph.input == struct({"customer": customer, "mail": "y", "text": text})
     assert (found.agent, found.error) == ("mine", "[redacted: error]")
+
+
+def test_what_a_task_wrote_is_masked_by_the_name_of_its_field() -> None:
+    task = threads_pb2.Task(name="ask")
+    for field, value in (("mail", "x"), ("customer", {"age": 3, "of": "y"}), ("value", "z")):
+        write = task.writes.add(field=field)
+        write.value.CopyFrom(struct({"value": value}).fields["value"])
+    rules = [{"name": "mail", "field": "mail"}, {"name": "age", "field": "customer.age"}]
+    for of in ("tasks", "ended_tasks"):
+        state = threads_pb2.ThreadState(**{of: [task]})
+        [found] = getattr(masked(threads_pb2.ListRunStatesResponse(states=[state]), *rules).states[0], of)
+        assert [(each.field, MessageToDict(each.value)) for each in found.writes] == [
+            ("mail", "[redacted: mail]"), ("customer", {"age": "[redacted: age]", "of": "y"}), ("value", "z"),
+        ]  # fmt: skip
 
 
 def table(**columns: Any) -> table_pb2.Table:
