@@ -103,7 +103,7 @@ _DETAILS: tuple[type[Message], ...] = (
 )  # fmt: skip
 # Of messages with a table the field that tells its rows once more, where their columns have no names of their own.
 _TOLD_AGAIN = {"DataChatOutput": ("rows", "csv"), "ToolOutput": ("table", "text")}
-_WRITTEN = threads_pb2.TaskWrite.DESCRIPTOR.fields_by_name["value"]
+_WRITTEN: Any = threads_pb2.TaskWrite.DESCRIPTOR.fields_by_name["value"]
 # Errors go in headers, which take no more than a service puts into them.
 MOST_ERROR_BYTES = MOST_MESSAGE_BYTES + MOST_DETAILS_BYTES
 _ANSWERS_IN_JSON = frozenset(("model", "person"))

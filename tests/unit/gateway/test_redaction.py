@@ -130,7 +130,8 @@ def test_what_a_task_wrote_is_masked_by_the_name_of_its_field() -> None:
         write.value.CopyFrom(struct({"value": value}).fields["value"])
     rules = [{"name": "mail", "field": "mail"}, {"name": "age", "field": "customer.age"}]
     for of in ("tasks", "ended_tasks"):
-        state = threads_pb2.ThreadState(**{of: [task]})
+        state = threads_pb2.ThreadState()
+        getattr(state, of).append(task)
         [found] = getattr(masked(threads_pb2.ListRunStatesResponse(states=[state]), *rules).states[0], of)
         assert [(each.field, MessageToDict(each.value)) for each in found.writes] == [
             ("mail", "[redacted: mail]"), ("customer", {"age": "[redacted: age]", "of": "y"}), ("value", "z"),
