@@ -217,7 +217,8 @@ class RunEvents:
                 continue
             self._ended_nodes.update(node.split(","))
             data = {"node": node, "values": values if isinstance(values, dict) else {"value": values} if values else {}}
-            said = digest_of(orjson.dumps(data).decode())
+            # In messages of the platform's an object has its fields in whatever order, another in each process.
+            said = digest_of(orjson.dumps(data, option=orjson.OPT_SORT_KEYS).decode())
             self._updates[said] += 1
             name = f"u{self._under_way}.{said}.{self._updates[said]}"
             yield self._told(UPDATES, name, _PLACES[UPDATES], data, node=node)

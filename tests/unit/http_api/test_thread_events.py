@@ -74,6 +74,13 @@ def test_numbers_rise_and_those_of_a_step_are_the_same_whenever_it_is_told() -> 
     assert all(event.number >= by_id[event.id] for event in late if event.id in by_id)
 
 
+def test_an_update_has_the_same_id_whatever_the_order_of_its_fields() -> None:
+    changes = {"plan": {"title": "A", "done": False}, "messages": [SAID]}
+    turned = {"messages": [dict(reversed(SAID.items()))], "plan": {"done": False, "title": "A"}}
+    one, other = (told([*at_step(0), Part(UPDATES, {"model": each})]) for each in (changes, turned))
+    assert [event.id for event in one] == [event.id for event in other]
+
+
 def test_behind_an_answer_a_run_has_another_id_that_names_it() -> None:
     events = told([*at_step(0), ASKED, ANSWERED])
     lifecycle = [(event.id.split(":")[1], event.data["event"]) for event in events if event.method == "lifecycle"]
