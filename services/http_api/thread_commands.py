@@ -16,10 +16,10 @@ from starlette.responses import Response
 from services.http_api.errors import ApiError, Conflict, Invalid, NotAllowed, NotFound, NotOffered
 from services.http_api.forks import asking_of
 from services.http_api.gateway import Caller, Gateway
-from services.http_api.interrupts import interrupts_of
+from services.http_api.interrupts import answer_of, interrupts_of
 from services.http_api.json_bodies import BodyReader, Json
 from services.http_api.reader import Wanted
-from services.http_api.run_request import MESSAGES, RESUME, Body, Command, RunBody, key_of, read_body
+from services.http_api.run_request import MESSAGES, Body, RunBody, key_of, read_body
 from services.http_api.runs import RunRoutes
 from services.http_api.thread_events import run_id_of, status_of
 from services.http_api.thread_states import MOST_STATES, ThreadStates, place_of
@@ -188,17 +188,22 @@ class ThreadCommands:
         self._bells.ring(thread_id)
         return {"run_id": started.run_id}
 
-    async def _respond(self, caller: Caller, thread_id: str, params: Any, key: str) -> dict[str, Any]:
+    async def _respond(self, caller: Caller, thread_id: str, params: Any, _key: str) -> dict[str, Any]:
         answers = read_body(RespondBody, params).answers()
         asking = asking_of(await ThreadStates(caller, thread_id).runs())
         asked = [each["id"] for each in interrupts_of(asking.input_request)] if asking else []
-        if unknown := sorted(answers.keys() - set(asked)):
+        unknown = sorted(answers.keys() - set(asked))
+        if asking is None or unknown:
             asks = f"it asks {', '.join(asked)}" if asked else "it asks nothing"
             words = f"the thread does not ask {unknown[0][:64]!r}, or not any more: {asks}"
             raise CommandError("no_such_interrupt", words)
-        command = Command.model_validate({RESUME: answers})
-        body = RunBody(assistant_id=asking.agent if asking else "", command=command)
-        await self._runs.started(caller, body, thread_id, key, _LISTENED_TO)
+        # Of the question that was looked at: another one may be open by now, which this does not answer.
+        answer = answer_of(asking, answers)
+        answer.token_chunks = True
+        try:
+            await caller.call(caller.stubs.runs.ResumeRun, answer)
+        except Conflict as error:
+            raise CommandError("no_such_interrupt", error.in_full) from error
         self._bells.ring(thread_id)
         return {}
 
