@@ -253,7 +253,7 @@ def _tasks_between(
     before: threads_pb2.ThreadState | None, state: threads_pb2.ThreadState
 ) -> Sequence[threads_pb2.Task]:
     """Returns the tasks of the step that a state ends."""
-    if before is None or before.tasks or START in before.next_nodes or not before.next_nodes:
+    if state.ended_tasks or before is None or START in before.next_nodes or not before.next_nodes:
         return state.ended_tasks
     # A runtime of the release before tells no tasks: what they changed is told together.
     writes = changed(json_of(before.values), json_of(state.values))

@@ -204,6 +204,19 @@ async def test_a_message_is_told_of_the_node_that_wrote_it() -> None:
     assert [part.data[1]["langgraph_node"] for part in parts if part.event == "messages"] == ["a", "b"]
 
 
+async def test_steps_are_told_whichever_of_two_releases_reads_each_state() -> None:
+    """The one before tells no tasks, so it tells together what those of its step have changed."""
+    states = [
+        of_tasks(state(0, following=["model"]), "model"), state(1, "Hello", following=["model"]),
+        of_tasks(state(2, "Hello", "there"), ended=[task("model", has_ended=True)]),
+    ]  # fmt: skip
+    states[2].ended_tasks[0].writes.add(field="messages", value=value_of("there"))
+    done = [runs_pb2.RunEvent(sequence=at, node_completed=runs_pb2.NodeCompleted(node="model")) for at in (1, 2, 3)]
+    parts = await told(stream(FakeCaller([*done, ended(4)], states=[*states, states[2]]), UPDATES))
+    said = [part.data["model"]["messages"] for part in parts if part.event == UPDATES]
+    assert [each if isinstance(each, str) else each[0]["content"] for each in said] == ["Hello", "there"]
+
+
 async def test_words_come_behind_the_beginning_of_the_task_that_says_them() -> None:
     done = runs_pb2.RunEvent(sequence=2, node_completed=runs_pb2.NodeCompleted(node="model"))
     before = of_tasks(state(0, following=["model"]), "model")
