@@ -13,19 +13,28 @@ from services.runtime.api.wire import struct_proto
 from services.runtime.engine.snapshot import StepTask
 from services.runtime.hosted.definition import json_values
 
-# Of all that the tasks of a step were sent, wrote and ask. Where that is more, each is shown up to its share.
+# Of all that the tasks of a step were sent, wrote and ask, as JSON and as the message has it, where numbers may take
+# more room. Where that is more, each is shown up to its share.
 MOST_BYTES: Final = 500_000
+MOST_BYTES_OF_MESSAGE: Final = 2 * MOST_BYTES
 
 
 def tasks_proto(tasks: Sequence[StepTask]) -> list[threads_pb2.Task]:
     """Returns tasks, with what is too large of them in words."""
     parts = [part for task in tasks for part in _parts(task)]
     sizes = [len(orjson.dumps(part, default=str)) for part in parts]
-    share = MOST_BYTES if sum(sizes) <= MOST_BYTES else MOST_BYTES // len(parts)
+    share = _share(sizes, MOST_BYTES)
+    values = [_value(part) if size <= share else None for part, size in zip(parts, sizes, strict=True)]
+    share = _share([value.ByteSize() if value else 0 for value in values], MOST_BYTES_OF_MESSAGE)
     shown = (
-        _value(part if size <= share else f"<{size:,} bytes of JSON>") for part, size in zip(parts, sizes, strict=True)
+        value if value and value.ByteSize() <= share else _value(f"<{size:,} bytes of JSON>")
+        for value, size in zip(values, sizes, strict=True)
     )
     return [_task(task, shown) for task in tasks]
+
+
+def _share(sizes: Sequence[int], most: int) -> int:
+    return most if sum(sizes) <= most else most // len(sizes)
 
 
 def _parts(task: StepTask) -> Iterator[Any]:
