@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from services.kit.wire.event_kinds import TOKENS_RESET
-from services.runtime.calls.token_chunks import DROPPED
+from services.runtime.calls.token_chunks import CALLBACK_EVENTS, DROPPED
 from services.runtime.engine.background import attempt
 from services.runtime.engine.database import Pools
 from services.runtime.engine.events import Event, EventStream, reset_event
@@ -23,6 +23,9 @@ from services.runtime.engine.queries import query
 
 INTERVAL_S = 0.1
 MOST_BYTES = 7900
+# Before a text that has what callbacks tell: a replica of the release before, which knows no such chunk, passes over
+# it.
+CALLED = "called:"
 # A part of a write that is longer than a notification.
 PIECE, PIECE_LENGTH = "piece", MOST_BYTES - 200
 # Of one run's chunks in one batch, and of all runs'; what is beyond is left out, and that is said.
@@ -89,16 +92,17 @@ class ChunkPost:
 def payloads_of(run_id: str, chunks: Sequence[Event]) -> Iterator[str]:
     """Yields texts that carry a run's chunks, each short enough for a notification."""
     told: list[bytes] = []
-    size = 0
+    size, prefix = 0, ""
     for chunk in chunks:
         for part in _parts(chunk):
             if told and size + len(part) > MOST_BYTES - 100:
-                yield _payload(run_id, told)
-                told, size = [], 0
+                yield prefix + _payload(run_id, told)
+                told, size, prefix = [], 0, ""
             told.append(part)
             size += len(part) + 1
+            prefix = CALLED if chunk.kind == CALLBACK_EVENTS else prefix
     if told:
-        yield _payload(run_id, told)
+        yield prefix + _payload(run_id, told)
 
 
 class PayloadReader:
@@ -110,7 +114,7 @@ class PayloadReader:
 
     def chunks_of(self, payload: str) -> list[Event]:
         """Returns the chunks that a text carries, or ends."""
-        told: dict[str, Any] = orjson.loads(payload)
+        told: dict[str, Any] = orjson.loads(payload.removeprefix(CALLED))
         run_id, found = told["run_id"], []
         for kind, part in told["chunks"]:
             whole = [kind, part] if kind != PIECE else self._put_together(run_id, *part)

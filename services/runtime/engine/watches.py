@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from services.kit.wire.tasks import stop
 from services.runtime.engine.array_literal import array_literal
 from services.runtime.engine.background import attempt
-from services.runtime.engine.chunk_post import ChunkPost, PayloadReader
+from services.runtime.engine.chunk_post import CALLED, ChunkPost, PayloadReader
 from services.runtime.engine.database import Pools
 from services.runtime.engine.events import EventStream
 from services.runtime.engine.queries import query
@@ -57,7 +57,7 @@ class Watches:
             self._events.asked_elsewhere(told.removeprefix(ASKED))
         elif told.startswith(STOPPED):
             self._events.on_cancel(told.removeprefix(STOPPED))
-        elif told.startswith("{"):
+        elif told.startswith(("{", CALLED)):
             for chunk in self._payloads.chunks_of(told):
                 self._events.tell_here(chunk)
         else:

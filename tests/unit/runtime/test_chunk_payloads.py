@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from services.kit.wire.event_kinds import TOKEN_CHUNK
-from services.runtime.calls.token_chunks import CUSTOM_WRITES
-from services.runtime.engine.chunk_post import MOST_BYTES, PayloadReader, payloads_of
+from services.runtime.calls.token_chunks import CALLBACK_EVENTS, CUSTOM_WRITES
+from services.runtime.engine.chunk_post import CALLED, MOST_BYTES, PayloadReader, payloads_of
 from services.runtime.engine.events import Event
 
 
@@ -42,3 +42,18 @@ def test_of_a_write_in_pieces_some_of_which_are_missing_nothing_is_told() -> Non
     assert (whole.run_id, whole.payload) == ("other", writes(long).payload)
     [payload] = payloads_of("run", [Event.unnumbered("run", TOKEN_CHUNK, said)])
     assert [part.payload for part in reader.chunks_of(payload)] == [said]
+
+
+@pytest.mark.parametrize("length", [10, 20_000])
+def test_what_callbacks_tell_goes_only_in_texts_that_the_release_before_passes_over(length: int) -> None:
+    """That one takes for chunks what begins as JSON does, and fails at those of a kind that it does not know."""
+    said = {"node": "n", "message_id": "m", "offset": 0, "text": "Hello"}
+    called = {"claim": "c", "about": "{}", "offset": 0, "data": ['"' + "x" * length + '"']}
+    events = [Event.unnumbered("run", *each) for each in ((CALLBACK_EVENTS, called), (TOKEN_CHUNK, said))]
+    payloads = list(payloads_of("run", events))
+    assert all(len(each.encode()) <= MOST_BYTES for each in payloads)
+    reader, earlier = PayloadReader(), PayloadReader()
+    found = [(part.kind, part.payload) for each in payloads for part in reader.chunks_of(each)]
+    assert found == [(CALLBACK_EVENTS, called), (TOKEN_CHUNK, said)]
+    assert {part.kind for each in payloads if each.startswith("{") for part in earlier.chunks_of(each)} <= {TOKEN_CHUNK}
+    assert not any(each.startswith(CALLED) for each in payloads_of("run", events[1:]))
