@@ -70,6 +70,8 @@ class RunStream:
         self._asked: runs_pb2.InputRequest | None = None
         self._failing_since: float | None = None
         self.ended: runs_pb2.Run | None = None
+        # Why it can't be told to its end.
+        self.refusal: ApiError | None = None
 
     async def parts(self) -> AsyncGenerator[Part, None]:
         """Yields what there is to tell, to the end of the run or its next question.
@@ -94,6 +96,7 @@ class RunStream:
             except PASSING as error:
                 self._wait_out(error, tried_at)
             except ApiError as error:
+                self.refusal = error
                 yield self._position.part(ERROR, {"error": error.told_reason, "message": error.detail})
                 return
             else:

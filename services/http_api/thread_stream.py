@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from services.http_api.assistants import find_assistant
-from services.http_api.errors import PASSING, ApiError, Busy, Invalid, NotAllowed, TokenRefused
+from services.http_api.errors import PASSING, ApiError, Busy, Invalid, NotFound, TokenRefused
 from services.http_api.event_stream import CutOff, Part, Streams, event_stream
 from services.http_api.gateway import Caller, Gateway
 from services.http_api.json_bodies import BodyReader
@@ -191,8 +191,11 @@ class ThreadStream:
         # The runs of the last look, their states and questions.
         self._seen: list[tuple[str, int, str]] = []
         self._told: dict[str, RunEvents] = {}
-        self._passed_over = {run.run_id for run in runs if not self._is_heard(run, runs)}
+        # The numbers that runs begin with, also those that are passed over: whoever tells the next gives it the same.
+        self._first: dict[str, int] = {}
         self._last = 0
+        self._number()
+        self._passed_over = {run.run_id for run in runs if not self._is_heard(run, runs)}
 
     async def events(self) -> AsyncGenerator[ThreadEvent, None]:
         """Yields what happens in the thread.
@@ -217,20 +220,25 @@ class ThreadStream:
         if not run.HasField("end_time") or latest_ms - run.create_time.ToMilliseconds() <= _TOGETHER_MS:
             return True
         later = next((after for after, each in itertools.pairwise(runs) if each.run_id == run.run_id), runs[0])
-        return bool(self._body.since) and first_number(later, 0) > (self._body.since or 0)
+        return bool(self._body.since) and self._first[later.run_id] > (self._body.since or 0)
+
+    def _number(self) -> None:
+        before, self._first = self._first, {}
+        for run in reversed(self._runs):
+            first = self._first[run.run_id] = before.get(run.run_id) or first_number(run, self._last)
+            self._last = max(self._last, first)
 
     async def _of_run(self, run: runs_pb2.Run) -> AsyncGenerator[ThreadEvent, None]:
         """Yields what is to be told of a run, until it ends or asks."""
         if run.run_id not in self._told:
-            self._last = first_number(run, self._last)
-            self._told[run.run_id] = RunEvents(run, self._last)
+            self._told[run.run_id] = RunEvents(run, self._first[run.run_id])
             yield self._told[run.run_id].began()
         told = self._told[run.run_id]
         if told.is_over:
             return
         try:
             assistant = await self._answer(partial(find_assistant, self._caller, run.agent))
-        except ApiError as error:  # its agent is not there any more
+        except NotFound as error:  # its agent is not there any more
             for event in told.over(None, error.detail):
                 yield event
             return
@@ -247,6 +255,8 @@ class ThreadStream:
             async for part in parts:
                 for event in told.of(part, is_hosted=assistant.is_hosted):
                     yield event
+        if isinstance(stream.refusal, TokenRefused):  # it says nothing of the run, which goes on
+            raise CutOff(stream.refusal.detail)
         for event in told.over(stream.ended):
             yield event
 
@@ -256,6 +266,7 @@ class ThreadStream:
         while True:
             if await self._answer(self._is_other):
                 self._runs = await self._answer(self._states.runs)
+                self._number()
                 self._told = {run.run_id: self._told[run.run_id] for run in self._runs if run.run_id in self._told}
                 return
             with suppress(TimeoutError):
@@ -285,6 +296,8 @@ class ThreadStream:
             except PASSING as error:
                 if asyncio.get_running_loop().time() - began > self._recovery_s:
                     raise CutOff(error.detail) from error
-            except (TokenRefused, NotAllowed) as error:
+            except NotFound:
+                raise
+            except ApiError as error:
                 raise CutOff(error.detail) from error
             await asyncio.sleep(LAST_LOOK_S)
