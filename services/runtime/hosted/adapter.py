@@ -590,7 +590,11 @@ async def _within_limits(
     end = session.loop.call_later(left_s, _end_time, session, limit) if left_s < session.node_timeout_s else None
     try:
         async with limit:
-            return await asked()
+            try:
+                return await asked()
+            except Exception:
+                await limit.until_let_go()
+                raise
     except TimeoutError as error:
         if limit.expired:
             raise NodeTimedOut(f"{what} did not end within {session.node_timeout_s:g} s") from error

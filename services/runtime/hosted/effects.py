@@ -12,7 +12,6 @@ import inspect
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any, Final
 from uuid import uuid4
 
@@ -25,6 +24,7 @@ from services.runtime.hosted.session import (
     Visit,
     current_session,
     current_visit,
+    effect_under_way,
 )
 from services.runtime.routing.calls import OK, cleaned
 from services.runtime.routing.recorder import CallRecord
@@ -33,12 +33,11 @@ Function = Callable[..., Any]
 EFFECT: Final = "effect"
 # What the ledger says of an effect that was not repeated: its result was kept, or looked up.
 KEPT, LOOKED_UP = "kept", "looked_up"
-_key: ContextVar[str] = ContextVar("effect_key", default="")
 
 
 def effect_key() -> str:
     """Returns the key of the effect that is under way; empty outside of one."""
-    return _key.get()
+    return effect_under_way.get()
 
 
 def effect(function: Function, look_up: Function | None) -> Function:
@@ -184,8 +183,8 @@ class _Noting:
         self._began = time.perf_counter()
 
     def __enter__(self) -> None:
-        self._token = _key.set(self._effect.key)
+        self._token = effect_under_way.set(self._effect.key)
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        _key.reset(self._token)
+        effect_under_way.reset(self._token)
         self._effect.finish(self._began, error)

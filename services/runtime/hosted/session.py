@@ -111,6 +111,8 @@ class Visit:
 
 _session: ContextVar[HostedSession | None] = ContextVar("hosted_session", default=None)
 _visit: ContextVar[Visit | None] = ContextVar("hosted_visit", default=None)
+# The key of the effect that the caller is part of.
+effect_under_way: ContextVar[str] = ContextVar("effect_under_way", default="")
 
 
 class HostedSession:
@@ -194,8 +196,11 @@ class HostedSession:
         self.check_budget(())
 
     def check_stop(self) -> None:
-        """Raises RunStopped where the run is to stop: threads of nodes that were broken off go on."""
-        if self.stop.requested:
+        """Raises RunStopped where the run is to stop: threads of nodes that were broken off go on.
+
+        What an effect calls that is under way is part of it, and comes to its end with it.
+        """
+        if self.stop.requested and not effect_under_way.get():
             raise RunStopped
 
     def check_budget(self, kinds: Sequence[str]) -> None:

@@ -105,6 +105,14 @@ class AttemptLimit:
         if self._cause and self in self._stop.under_way:
             self.break_off(self._cause)
 
+    async def until_let_go(self) -> None:
+        """Waits until nothing holds an attempt that is to be broken off, which it is then.
+
+        To be called before it ends by an error: what it is refused by then, others of its calls go on beside.
+        """
+        if self._cause and self._holds:
+            await asyncio.get_running_loop().create_future()
+
     @contextmanager
     def held(self) -> Iterator[None]:
         """Holds the attempt inside the context."""

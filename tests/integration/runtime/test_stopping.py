@@ -247,6 +247,51 @@ async def test_what_a_hosted_step_does_beside_an_effect_is_broken_off_and_the_ef
             assert await cursor.fetchall() == [("post", True), ("send", True)]
 
 
+async def test_an_effect_comes_to_its_end_with_all_that_it_calls_though_another_call_is_refused(
+    platform_dsn: str,
+) -> None:
+    began, cancelled, refused = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    @signalbox.effect
+    async def note() -> str:
+        return "noted"
+
+    @signalbox.effect
+    async def send() -> None:
+        began.set()
+        await refused.wait()
+        await note()
+
+    async def go_on() -> None:
+        await cancelled.wait()
+        try:
+            await note()
+        finally:
+            asyncio.get_running_loop().call_later(0.2, refused.set)
+
+    async def act(state: Joined) -> dict[str, Any]:
+        del state
+        await asyncio.gather(send(), go_on())
+        return {"log": ["never"]}
+
+    graph = StateGraph(Joined).add_node("act", act).add_edge(START, "act")
+    async with hosted_replica(platform_dsn, loaded("acting", graph), policy=HOSTED) as replica:
+        run = await replica.create("acting", {"log": []})
+        async with asyncio.timeout(TIMEOUT_S):
+            await began.wait()
+            await replica.engine.cancel(run.run_id, CALLER)
+            cancelled.set()
+            done = await replica.left_off(run)
+        assert (done.state, done.stop_reason) == (RunState.CANCELLED, "cancelled")
+        [decision] = await replica.decisions(done)
+        assert [(call["name"], call["outcome"]) for call in decision["calls"]] == [("note", "ok"), ("send", "ok")]
+        async with replica.pools.calls.connection() as connection:
+            cursor = await connection.execute(
+                "SELECT name, result IS NOT NULL FROM platform.effects WHERE run_id = %s ORDER BY name", [done.run_id]
+            )
+            assert await cursor.fetchall() == [("note", True), ("send", True)]
+
+
 @pytest.mark.parametrize("place", ["thread", "path", "swallowing", "raising"])
 async def test_a_hosted_graph_is_broken_off_wherever_it_is(platform_dsn: str, place: str) -> None:
     reached, release = threading.Event(), threading.Event()
