@@ -46,9 +46,7 @@ def check_draft(draft: Draft, finding: Finding, bank: CodeBank) -> list[Problem]
     if settled:
         # Where a claim fails by its code, its words wait.
         failed = {problem.index for problem in problems}
-        problems += [
-            problem for problem in check_words(draft, finding, bank, connections) if problem.index not in failed
-        ]
+        problems += [problem for problem in check_words(draft, finding, bank) if problem.index not in failed]
     for found in problems:
         PROBLEMS.labels(found.reason).inc()
     CHECK_DURATION.observe(time.perf_counter() - start)

@@ -63,13 +63,6 @@ class CodeLine:
         ).rstrip()
 
     @property
-    def comment(self) -> str:
-        """What of it runs nowhere; the rest stands as blanks."""
-        if self.text.split() == self.code.split():
-            return ""
-        return "".join(char if kind == INERT_KIND else " " for char, kind in zip(self.text, self.kinds, strict=True))
-
-    @property
     def carries(self) -> bool:
         """Whether the line is surely more than comments, blanks and brackets."""
         signs = zip(self.text, self.kinds, strict=True)

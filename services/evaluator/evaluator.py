@@ -14,7 +14,6 @@ from services.evaluator.bank import CodeBank
 from services.evaluator.causes import CAUSE, NamedCause, cause_document, cause_prompt
 from services.evaluator.checks import check_draft
 from services.evaluator.citations import Problem, Reason
-from services.evaluator.connections import Connections
 from services.evaluator.draft import Draft, Finding, Verdict
 from services.evaluator.judge import AnswerT, Judge, Judgement
 from services.evaluator.metrics import EVALUATIONS, PROBLEMS
@@ -104,7 +103,7 @@ class Evaluator:
         else:
             system = investigation_prompt(last_word=last_word)
             judgement = await self._judged(INVESTIGATION, system, partial(_document, case), InvestigationAnswer)
-            evaluation = _weigh(case, judgement)
+            evaluation = await asyncio.to_thread(_weigh, case, judgement)
         _count(INVESTIGATION, FINAL if evaluation.is_final else NOT_FINAL, evaluation.stage)
         if evaluation.stage is Stage.MODEL:
             # The model's confidence is no score: nobody here knows for which models that was measured.
@@ -190,9 +189,8 @@ def _weigh(case: Case, judgement: Judgement[InvestigationAnswer]) -> Evaluation:
         gap = f"The evaluator came to {answer.verdict}, the draft to {draft.verdict}: {answer.justification}"
         return _not_final(answer.justification, (gap,), (), usage)
     said = replace(draft, justification=answer.justification, evidence=())
-    connections = Connections(case.bank, case.finding.places)
     settled = draft.verdict is not Verdict.NEEDS_REVIEW
-    problems = check_words(said, case.finding, case.bank, connections) if settled else []
+    problems = check_words(said, case.finding, case.bank) if settled else []
     if contradicted := tuple(each for each in problems if each.reason is Reason.CONTRADICTED):
         return _not_final(answer.justification, _messages(contradicted), (), usage)
     return Evaluation(

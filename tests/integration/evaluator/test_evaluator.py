@@ -80,8 +80,8 @@ async def test_another_verdict_than_the_draft_s_never_stands(bench: Bench) -> No
 @pytest.mark.parametrize(
     ("words", "is_final", "published"),
     [
-        ("Calls of check_command were not seen in shell.py.", True, False),
-        ("`run_command` goes through check_command first.", True, False),
+        ("Calls of check_command were not seen in app/checks.py.", True, True),
+        ("`run_command` is called in app/checks.py.", True, False),
         ("This is a false positive.", False, True),
     ],
 )
