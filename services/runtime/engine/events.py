@@ -23,6 +23,8 @@ from services.runtime.engine.records import InputRequest, RunRecord, RunState
 from services.runtime.errors import Draining, RunNotFound
 
 PAGE = 500
+# Of events with what callbacks tell, each of which may have 2 MiB of it.
+CALLED_PAGE = 8
 QUEUE_LENGTH = 1000
 # Characters in chunks that a watcher has not taken yet; a chunk takes some besides its own.
 MOST_WAITING = 64_000
@@ -214,7 +216,7 @@ class Watcher:
     def __init__(self, seen: int, *, waits: bool = True, chunks: bool = False, callback_events: bool = False) -> None:
         self.seen = seen
         self.chunks = chunks
-        self._hears_callbacks = callback_events
+        self.hears_callbacks = callback_events
         self._waiting = 0
         self._drops = False
         # Of each message under way, how many characters were handed over; of attempts at nodes, how many writes.
@@ -224,6 +226,11 @@ class Watcher:
         self._news = asyncio.Event()
         if not waits:
             self.look()
+
+    @property
+    def page(self) -> int:
+        """How many events it reads at once."""
+        return CALLED_PAGE if self.hears_callbacks else PAGE
 
     def push(self, event: Event) -> None:
         """Hands an event over; one that lags reads it from the database."""
@@ -236,7 +243,7 @@ class Watcher:
 
     def tell(self, chunk: Event) -> None:
         """Hands a chunk over if it wants any, once; of one that is slow they become longer, and then fewer."""
-        if not self.chunks or (chunk.kind == CALLBACK_EVENTS and not self._hears_callbacks):
+        if not self.chunks or (chunk.kind == CALLBACK_EVENTS and not self.hears_callbacks):
             return
         if chunk.is_chunk:
             if self._drops and self._waiting:
@@ -512,7 +519,7 @@ class EventStream:
         found: list[Event] = []
         while True:
             if not fresh:
-                found = await self._read(run.run_id, watcher.seen)
+                found = await self._read(run.run_id, watcher)
             fresh = False
             is_over = found and found[-1].is_last and found[-1].sequence > answered
             # Nothing more is taken of what was handed over when all is over.
@@ -520,7 +527,7 @@ class EventStream:
                 if event.sequence:
                     watcher.seen, last = event.sequence, event
                 yield event
-            if len(found) == PAGE:
+            if len(found) == watcher.page:
                 continue
             if last and last.is_last and last.sequence > answered:
                 return
@@ -553,10 +560,11 @@ class EventStream:
         self._changes.add(run_id)
         self.changed.set()
 
-    async def _read(self, run_id: str, after: int) -> list[Event]:
+    async def _read(self, run_id: str, watcher: Watcher) -> list[Event]:
+        place = {"run_id": run_id, "after": watcher.seen, "limit": watcher.page}
         async with self._pool.connection() as connection:
             cursor = connection.cursor(row_factory=dict_row)
-            await cursor.execute(query("read_events"), {"run_id": run_id, "after": after, "limit": PAGE})
+            await cursor.execute(query("read_events"), {**place, "hears_callbacks": watcher.hears_callbacks})
             rows = await cursor.fetchall()
         if not rows:
             raise RunNotFound(f"run {run_id} has been deleted", metadata={"run_id": run_id})

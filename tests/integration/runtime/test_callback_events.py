@@ -34,7 +34,7 @@ from services.kit.wire.server import Registration
 from services.runtime.api.callers import Callers
 from services.runtime.api.run_servicer import RunServicer
 from services.runtime.api.wire import event_proto
-from services.runtime.engine.events import Event
+from services.runtime.engine.events import CALLED_PAGE, Event
 from services.runtime.hosted.callback_events import MOST_OF_STEP
 from services.runtime.hosted.custom_writes import MOST_OF_WRITE
 from tests.fixtures.events_alone import alone, comparable
@@ -318,6 +318,20 @@ async def test_of_a_run_that_nobody_asked_it_of_nothing_is_told_or_kept(platform
         # Who watches, and does not ask, is not told.
         assert not any(event.kind == "callback_events" for event in told_)
         assert not any(event_proto(event, None).callback_events for event in told_ if not event.is_last)
+
+
+async def test_what_may_be_large_is_read_page_by_page_and_by_nobody_who_does_not_ask(platform_dsn: str) -> None:
+    names = [f"n{number}" for number in range(2 * CALLED_PAGE)]
+    graph = StateGraph(Notes).add_sequence([(name, plain) for name in names]).add_edge(START, names[0])
+    async with hosted_replica(platform_dsn, loaded("called", graph)) as replica:
+        ended = await replica.run("called", {"notes": []}, callback_events=True)
+        heard, events = await told(replica, ended, 0)
+        read = [event async for event in replica.engine.watch(ended, 0, chunks=True)]
+    begun = [each["name"] for each in heard.all if each["event"] == "on_chain_start"]
+    assert [name for name in begun if name in names] == names
+    sequences = list(range(1, ended.event_count + 1))
+    assert [[event.sequence for event in each if event.sequence] for each in (events, read)] == [sequences] * 2
+    assert not any("callback_events" in (event.payload or {}) for event in read)
 
 
 async def test_what_a_graph_keeps_to_itself_is_not_told(platform_dsn: str) -> None:

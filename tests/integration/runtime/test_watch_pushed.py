@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from services.runtime.engine import watches
-from services.runtime.engine.events import Event
+from services.runtime.engine.events import Event, Watcher
 from services.runtime.engine.records import RunRecord, RunState
 from tests.fixtures.replica import Replica
 from tests.integration.runtime.conftest import StartReplica, ended, new_run
@@ -113,10 +113,10 @@ async def test_a_waiting_stream_asks_for_nothing(start_replica: StartReplica, pl
     reads = 0
     read = watcher.engine._shared.events._read
 
-    async def counted(run_id: str, after: int) -> list[Event]:
+    async def counted(run_id: str, watcher: Watcher) -> list[Event]:
         nonlocal reads
         reads += 1
-        return await read(run_id, after)
+        return await read(run_id, watcher)
 
     watcher.engine._shared.events._read = counted  # type: ignore[method-assign]
     watching = [asyncio.create_task(_events(watcher, run)) for run in runs]
