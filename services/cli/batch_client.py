@@ -18,7 +18,6 @@ from services.cli.exit_codes import ExitCode
 from services.cli.terminal import Terminal
 from services.console.run_names import FEWEST_DIGITS, LAST, is_id, may_name_run
 from services.kit.errors import error_detail
-from services.kit.identity.bearer import bearer_metadata
 from services.kit.wire.pages import listed
 
 # Items and bytes of one part of an upload; a message may have 4 MiB.
@@ -57,7 +56,7 @@ class BatchClient:
 
     def __init__(self, channel: grpc.aio.Channel, connection: Connection) -> None:
         self._stub = batches_pb2_grpc.BatchServiceStub(channel)
-        self._metadata = (bearer_metadata(connection.token),)
+        self._connection = connection
         self._address = connection.address
 
     async def upload(
@@ -96,7 +95,7 @@ class BatchClient:
 
         async def once() -> AsyncIterator[batches_pb2.WatchBatchResponse]:
             request = batches_pb2.WatchBatchRequest(batch_id=batch_id, after_sequence=after, with_runs=with_runs)
-            async for response in self._stub.WatchBatch(request, metadata=self._metadata):
+            async for response in self._stub.WatchBatch(request, metadata=self._connection.metadata):
                 yield response
 
         async for told in self._again(once):
@@ -109,7 +108,7 @@ class BatchClient:
 
         async def once() -> AsyncIterator[batches_pb2.BatchItem]:
             request = batches_pb2.ExportBatchRequest(batch_id=batch_id, after_number=after, with_inputs=with_inputs)
-            async for response in self._stub.ExportBatch(request, metadata=self._metadata):
+            async for response in self._stub.ExportBatch(request, metadata=self._connection.metadata):
                 yield response.item
 
         async for item in self._again(once):
@@ -179,7 +178,7 @@ class BatchClient:
 
     async def _call(self, method: Any, request: Any) -> Any:
         try:
-            return await method(request, metadata=self._metadata, timeout=CALL_TIMEOUT_S)
+            return await method(request, metadata=self._connection.metadata, timeout=CALL_TIMEOUT_S)
         except grpc.aio.AioRpcError as error:
             raise self._worded(error) from error
 

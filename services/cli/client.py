@@ -58,6 +58,18 @@ class Connection:
     token: str = field(repr=False)
     tls: Tls | None = None
     code_roots: Sequence[str] | None = None
+    # Gives the token of the moment, where the first may expire before a command is done.
+    renewed: Callable[[], str] | None = field(default=None, repr=False)
+
+    @property
+    def current_token(self) -> str:
+        """The token of the moment."""
+        return self.renewed() if self.renewed else self.token
+
+    @property
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """What the gateway knows the caller by at this moment."""
+        return (bearer_metadata(self.current_token),)
 
 
 class GatewayClient:
@@ -70,8 +82,15 @@ class GatewayClient:
         self.threads = threads_pb2_grpc.ThreadServiceStub(channel)
         self.maintenance = maintenance_pb2_grpc.MaintenanceServiceStub(channel)
         self._address = connection.address
-        self._metadata = (bearer_metadata(connection.token),)
-        self._reader = RunReader(self._stub, self._metadata, CALL_TIMEOUT_S)
+        self._connection = connection
+
+    @property
+    def _metadata(self) -> tuple[tuple[str, str], ...]:
+        return self._connection.metadata
+
+    @property
+    def _reader(self) -> RunReader:
+        return RunReader(self._stub, self._metadata, CALL_TIMEOUT_S)
 
     async def execute(
         self, create: runs_pb2.CreateRunRequest, *, timeout_s: float | None, token_chunks: bool = False

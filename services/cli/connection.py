@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from services.local.keys import mint_issuer_token
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]+")  # RFC 6750
 # Who looks at runs when the command is not told: on one's own machine, the operator of it.
 LOCAL_OPERATOR = "operator"
+# Of a development token, which is good for an hour.
+RENEW_AFTER_S = 1800.0
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,29 @@ def connect_to(settings: CliSettings, identity: Identity, *, gateway: str = "") 
         raise not_running()
     tls = Tls(settings.gateway_ca, settings.tls_cert, settings.tls_key) if settings.gateway_ca else None
     code_roots = endpoint.code_roots if endpoint and endpoint.gateway == address else None
-    return Connection(address, _token(settings, identity, endpoint, address), tls, code_roots)
+    token = _token(settings, identity, endpoint, address)
+
+    def again() -> str:
+        return _token(settings, identity, read_endpoint(settings.runtime_dir), address)
+
+    return Connection(address, token, tls, code_roots, token_source(token, again))
+
+
+def token_source(first: str, again: Callable[[], str], *, renew_after_s: float = RENEW_AFTER_S) -> Callable[[], str]:
+    """Returns what gives the token of the moment: one of one's own stays, a development token is made anew in time."""
+    # By the clock that tokens expire by: the other one stands still while the machine sleeps.
+    token, since = first, time.time()
+
+    def current() -> str:
+        nonlocal token, since
+        if not 0 <= time.time() - since <= renew_after_s:
+            try:
+                token, since = again(), time.time()
+            except CliError:
+                return token  # the platform is gone from here; the gateway says so, or that the token is too old
+        return token
+
+    return current
 
 
 def development_token(endpoint: Endpoint, identity: Identity, *, ttl_s: int = 3600) -> str:

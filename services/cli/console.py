@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
 import webbrowser
-from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Annotated
 
@@ -13,15 +11,11 @@ import typer
 from rich.text import Text
 
 from services.cli.client import Connection, channel_to
-from services.cli.connection import Identity, connect_to
-from services.cli.errors import CliError
 from services.cli.exit_codes import ExitCode
-from services.cli.invocation import Admin, As, Invocation, Roles, terminal
+from services.cli.invocation import Admin, As, Roles, terminal
 from services.cli.terminal import Terminal, run_command
 
 commands = typer.Typer()
-# Of a development token, which is good for an hour.
-RENEW_AFTER_S = 1800.0
 
 
 @commands.command()
@@ -37,20 +31,11 @@ def console(
 
     They show what the caller may see, at 127.0.0.1 only. The printed address pairs a browser with the console.
     """
-    invocation: Invocation = context.obj
-    connection = invocation.connection(subject, admin=admin, roles=roles)
-    identity = Identity.of(subject, admin=admin, roles=roles or ())
-
-    def connected_again() -> Connection:
-        return connect_to(invocation.settings, identity, gateway=invocation.gateway)
-
-    served = serve(connection, token_source(connection, connected_again), terminal, port=port, want_open=open_browser)
-    run_command(served, terminal)
+    connection = context.obj.connection(subject, admin=admin, roles=roles)
+    run_command(serve(connection, terminal, port=port, want_open=open_browser), terminal)
 
 
-async def serve(
-    connection: Connection, token: Callable[[], str], terminal: Terminal, *, port: int, want_open: bool
-) -> ExitCode:
+async def serve(connection: Connection, terminal: Terminal, *, port: int, want_open: bool) -> ExitCode:
     """Serves until Ctrl-C, asking the gateway with the token of the moment."""
     # What they import would slow down every other command.
     from services.console.serving import running
@@ -59,7 +44,9 @@ async def serve(
     async with AsyncExitStack() as resources:
         channel = await resources.enter_async_context(channel_to(connection))
         settings = ConsoleSettings(port=port)
-        address = await resources.enter_async_context(running(channel, connection.address, token, settings))
+        address = await resources.enter_async_context(
+            running(channel, connection.address, lambda: connection.current_token, settings)
+        )
         terminal.out.print(Text.assemble(("the console is at ", "dim"), address), soft_wrap=True)
         terminal.out.print(Text.assemble(("stop: ", "dim"), "Ctrl-C"))
         if want_open:
@@ -69,22 +56,3 @@ async def serve(
         except asyncio.CancelledError:  # Ctrl-C or SIGTERM: how this command ends well
             terminal.err.print(Text("stopping"))
     return ExitCode.OK
-
-
-def token_source(
-    first: Connection, again: Callable[[], Connection], *, renew_after_s: float = RENEW_AFTER_S
-) -> Callable[[], str]:
-    """Returns what gives the token of the moment: one of one's own stays, a development token is made anew in time."""
-    # By the clock that tokens expire by: the other one stands still while the machine sleeps.
-    token, since = first.token, time.time()
-
-    def current() -> str:
-        nonlocal token, since
-        if not 0 <= time.time() - since <= renew_after_s:
-            try:
-                token, since = again().token, time.time()
-            except CliError:
-                return token  # the platform is gone from here; the gateway says so, or that the token is too old
-        return token
-
-    return current

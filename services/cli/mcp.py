@@ -13,7 +13,6 @@ from services.cli.errors import CliError, from_rpc
 from services.cli.exit_codes import ExitCode
 from services.cli.invocation import Admin, As, Roles, terminal
 from services.cli.terminal import run_command
-from services.kit.identity.bearer import bearer_metadata
 
 commands = typer.Typer()
 # For which a call looks for a gateway that answers.
@@ -45,15 +44,18 @@ async def serve(connection: Connection, chosen: frozenset[str]) -> ExitCode:
     from services.kit.agent_tools.callers import OneCaller
     from services.kit.agent_tools.tools import AgentTools, ToolFailed
 
-    caller = (bearer_metadata(connection.token),)
     async with AsyncExitStack() as stack:
         channel = await stack.enter_async_context(channel_to(connection))
         tools = AgentTools(
-            channel, OneCaller(caller), chosen=chosen, call_timeout_s=CALL_TIMEOUT_S, recovery_s=RECOVERY_S
+            channel,
+            OneCaller(lambda: connection.metadata),
+            chosen=chosen,
+            call_timeout_s=CALL_TIMEOUT_S,
+            recovery_s=RECOVERY_S,
         )
         stack.push_async_callback(tools.aclose)
         try:  # what is wrong with the connection is said before anybody waits for an answer
-            await tools.listed(caller)
+            await tools.listed(connection.metadata)
         except ToolFailed as error:
             raise CliError(str(error), hint="`signalbox agents` lists them", code=ExitCode.USAGE) from error
         except grpc.aio.AioRpcError as error:

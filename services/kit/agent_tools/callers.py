@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -30,13 +30,13 @@ class Callers(Protocol):
 
 @dataclass(frozen=True)
 class OneCaller:
-    """The caller of a process."""
+    """The caller of a process, by what the gateway knows them by at the moment."""
 
-    of_gateway: Metadata = field(repr=False)
+    of_gateway: Callable[[], Metadata] = field(repr=False)
 
     def metadata(self, _context: Context) -> Metadata:
         """Returns what the gateway knows the caller by."""
-        return self.of_gateway
+        return self.of_gateway()
 
     def request(self, _context: Context) -> tuple[str, Mapping[str, str]]:
         """Returns no id: what stands between is a pipe."""

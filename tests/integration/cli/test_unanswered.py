@@ -81,3 +81,13 @@ async def test_the_longest_time_that_a_command_takes_is_none_of_the_past() -> No
     async with serving(FakeGateway(answers)) as address, open_gateway(Connection(address, "token")) as opened:
         events = [event async for event in opened.watch(RUN_ID, 0, timeout_s=takeable(LONGEST_TIMEOUT_S))]
     assert events == [EVENT]
+
+
+async def test_a_command_that_takes_longer_than_a_token_lives_asks_with_the_next() -> None:
+    gateway, tokens = FakeGateway({"CancelRun": runs_pb2.CancelRunResponse(run=ENDED)}), iter(["first", "second"])
+    async with serving(gateway) as address:
+        connection = Connection(address, "first", renewed=lambda: next(tokens))
+        async with open_gateway(connection) as opened:
+            for _ in range(2):
+                await opened.cancel(RUN_ID)
+    assert gateway.tokens == ["first", "second"]

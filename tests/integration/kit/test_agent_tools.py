@@ -109,7 +109,7 @@ async def tools(runs: Runs) -> AsyncIterator[AgentTools]:
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-        tools = AgentTools(channel, OneCaller(()), call_timeout_s=5, recovery_s=RECOVERY_S)
+        tools = AgentTools(channel, OneCaller(tuple), call_timeout_s=5, recovery_s=RECOVERY_S)
         yield tools
         await tools.aclose()
     await server.stop(None)

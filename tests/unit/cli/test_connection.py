@@ -1,4 +1,4 @@
-"""The token that a console asks the gateway with, for as long as it serves."""
+"""The token that a command asks the gateway with, however long it takes."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from itertools import count
 
 import pytest
 
-from services.cli.client import Connection
-from services.cli.console import token_source
+from services.cli.connection import token_source
 from services.cli.errors import not_running
 
-FIRST = Connection("127.0.0.1:1", "first")
+FIRST = "first"
 
 
 def test_a_token_is_made_anew_in_time() -> None:
     numbers = count(1)
 
-    def again() -> Connection:
-        return Connection("127.0.0.1:1", f"token-{next(numbers)}")
+    def again() -> str:
+        return f"token-{next(numbers)}"
 
     young = token_source(FIRST, again)
     assert [young(), young()] == ["first", "first"]
@@ -28,7 +27,7 @@ def test_a_token_is_made_anew_in_time() -> None:
 
 def test_a_token_is_made_anew_after_a_night_with_the_lid_shut(monkeypatch: pytest.MonkeyPatch) -> None:
     for elapsed_s, token in ((-3600.0, "second"), (10_000.0, "second")):
-        source = token_source(FIRST, lambda: Connection("127.0.0.1:1", "second"))
+        source = token_source(FIRST, lambda: "second")
         begun = time.time()
         with monkeypatch.context() as clock:
             # What the machine's other clock counts has not gone on.
@@ -37,7 +36,7 @@ def test_a_token_is_made_anew_after_a_night_with_the_lid_shut(monkeypatch: pytes
 
 
 def test_where_no_other_is_to_be_had_the_old_one_stays() -> None:
-    def gone() -> Connection:
+    def gone() -> str:
         raise not_running()
 
     assert token_source(FIRST, gone, renew_after_s=-1)() == "first"
