@@ -216,7 +216,7 @@ class AgentTools:
             return await self._followed(context, _run_id(arguments), metadata, cancels=False)
         if name == ANSWER:
             run_id = _run_id(arguments)
-            await self._answer(run_id, arguments.get("answer"), metadata)
+            await self._answer(await self._question(run_id, metadata), arguments.get("answer"), metadata)
             return await self._followed(context, run_id, metadata)
         if self._chosen and name not in self._chosen:
             raise ToolFailed(f"there is no tool {printable(name)!r}")
@@ -314,7 +314,11 @@ class AgentTools:
             question.state == questions_pb2.QUESTION_STATE_OPEN
             and question.input_request.input_request_id == question_id
         ):
-            await self._answer(run_id, answer, metadata)
+            try:
+                await self._answer(question, answer, metadata)
+            except grpc.aio.AioRpcError as error:
+                if error.code() is not grpc.StatusCode.FAILED_PRECONDITION:
+                    raise
         return await self._followed(context, run_id, metadata, cancels=cancels)
 
     async def _run(self, run_id: str, metadata: Metadata) -> runs_pb2.Run:
@@ -324,12 +328,13 @@ class AgentTools:
         request = questions_pb2.GetQuestionRequest(run_id=run_id)
         return (await self._call(self._questions.GetQuestion, request, metadata)).question
 
-    async def _answer(self, run_id: str, answer: Any, metadata: Metadata) -> None:
-        question = await self._question(run_id, metadata)
+    async def _answer(self, question: questions_pb2.Question, answer: Any, metadata: Metadata) -> None:
         if question.state != questions_pb2.QUESTION_STATE_OPEN:
-            raise ToolFailed(f"{run_id} waits for no answer")
+            raise ToolFailed(f"{question.run_id} waits for no answer")
         request = questions_pb2.AnswerQuestionRequest(
-            run_id=run_id, input_request_id=question.input_request.input_request_id, plan_hash=question.plan_hash
+            run_id=question.run_id,
+            input_request_id=question.input_request.input_request_id,
+            plan_hash=question.plan_hash,
         )
         interrupts = {each.interrupt_id for each in question.input_request.interrupts}
         if isinstance(answer, dict) and answer and answer.keys() <= interrupts:

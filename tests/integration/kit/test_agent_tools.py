@@ -37,6 +37,8 @@ class Runs(runs_pb2_grpc.RunServiceServicer, questions_pb2_grpc.QuestionServiceS
         self.asks: list[dict[str, Any]] = []
         self.right = runs_pb2.ANSWER_RIGHT_CALLER
         self.answers: list[Any] = []
+        # What somebody else answers once a question has been looked at.
+        self.answers_of_others: list[str] = []
 
     @property
     def question(self) -> runs_pb2.InputRequest:
@@ -75,13 +77,16 @@ class Runs(runs_pb2_grpc.RunServiceServicer, questions_pb2_grpc.QuestionServiceS
         question = questions_pb2.Question(
             run_id="run-1", state="QUESTION_STATE_OPEN", input_request=self.question, right=self.right
         )
+        self.answers += self.answers_of_others
+        self.answers_of_others.clear()
         return questions_pb2.GetQuestionResponse(question=question)
 
     async def AnswerQuestion(  # noqa: N802 - the proto's name
-        self, request: questions_pb2.AnswerQuestionRequest, _context: Any
+        self, request: questions_pb2.AnswerQuestionRequest, context: Any
     ) -> questions_pb2.AnswerQuestionResponse:
-        """Takes what comes."""
-        assert request.input_request_id == self.question.input_request_id
+        """Takes what comes to the question that is open."""
+        if request.input_request_id != self.question.input_request_id:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION)
         self.answers.append(request.answer or {name: each.string_value for name, each in request.answers.items()})
         return questions_pb2.AnswerQuestionResponse()
 
@@ -236,3 +241,15 @@ async def test_a_form_answers_the_question_that_it_was_made_for(
     async with Client(tools.server()) as client:
         ended = await client.session.call_tool("calculator", {}, input_responses=given, request_state=state)
     assert (runs.answers, ended.is_error) == (answers, is_error)
+
+
+async def test_a_form_whose_question_another_answers_meanwhile_does_not_answer_the_next(
+    tools: AgentTools, runs: Runs
+) -> None:
+    runs.asks = [{"question": "Which one?"}, {"question": "Really?"}]
+    runs.answers_of_others = ["theirs"]
+    given: Any = {"answer": ElicitResult(action="accept", content={"answer": "mine"})}
+    async with Client(tools.server()) as client:
+        ended = await client.session.call_tool("calculator", {}, input_responses=given, request_state="run-1 q0")
+    assert (runs.answers, ended.is_error) == (["theirs"], False)
+    assert ended.structured_content["state"] == "RUN_STATE_AWAITING_INPUT"
