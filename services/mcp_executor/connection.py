@@ -145,8 +145,11 @@ def _failure(error: Exception) -> Exception:
     """Returns what an error of the library means."""
     if not isinstance(error, MCPError):
         return NoAnswer(_words(error))
-    refused = error.data if error.code == HTTP_REFUSED else {}
+    # A server may find a way to say that code itself, with any data or none.
+    refused = error.data if error.code == HTTP_REFUSED and isinstance(error.data, dict) else {}
     status, in_session = refused.get(HTTP_STATUS), refused.get(IN_SESSION)
+    if not isinstance(status, int):
+        status = None
     if status in (401, 403):
         return AccessRefused(f"HTTP status {status}")
     if status == 404:
