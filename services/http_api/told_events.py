@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ class ToldEvents:
         self._position = position
         self._claim = ""
         self._held: list[runs_pb2.CallbackEvents] = []
+        self._held_bytes = 0
 
     def of(self, event: runs_pb2.RunEvent) -> Iterator[Part]:
         """Yields what an event has of them that the reader has not heard.
@@ -37,16 +39,18 @@ class ToldEvents:
         counts = self._position.written
         for part in event.callback_events:
             if part.claim != self._claim:
-                self._claim, self._held = part.claim, []
+                self._claim, self._held, self._held_bytes = part.claim, [], 0
             if event.sequence and part.offset > heard(counts, part.claim):
                 hears(counts, part.claim, part.offset)
             if part.offset <= heard(counts, part.claim):
                 yield from self._rest(part)
-            elif sum(each.ByteSize() for each in self._held) + part.ByteSize() <= MOST_HELD:
-                self._held.append(part)
-                self._held.sort(key=lambda each: each.offset)
+            elif self._held_bytes + part.ByteSize() <= MOST_HELD:
+                self._held_bytes += part.ByteSize()
+                insort(self._held, part, key=lambda each: each.offset)
         while self._held and self._held[0].offset <= heard(counts, self._claim):
-            yield from self._rest(self._held.pop(0))
+            follows = self._held.pop(0)
+            self._held_bytes -= follows.ByteSize()
+            yield from self._rest(follows)
 
     def _rest(self, part: runs_pb2.CallbackEvents) -> Iterator[Part]:
         about = orjson.loads(part.about) if part.about else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 from signalbox.v1 import runs_pb2
@@ -47,6 +48,16 @@ def test_what_comes_too_early_is_held_within_bounds() -> None:
     assert numbers(told, large, event(2, 2, name="y" * (MOST_HELD // 2)), event(0, 0)) == [0, 1]
     # It comes once more with the next event that is kept.
     assert numbers(told, event(0, 0, 1, 2, kept=2)) == [2]
+
+
+def test_what_is_held_takes_time_that_grows_as_it_does() -> None:
+    taken_s = []
+    for count in (1_000, 8_000):
+        told, events = ToldEvents(Position()), [event(number, number) for number in range(1, count)]
+        begun_s = time.process_time()
+        assert numbers(told, *events, event(0, 0)) == [*range(count)]
+        taken_s.append(time.process_time() - begun_s)
+    assert taken_s[1] < 30 * taken_s[0]
 
 
 def test_an_end_is_told_without_its_data_and_a_part_of_an_output_only_as_left_out() -> None:
