@@ -308,7 +308,8 @@ class Pacing:
 
     async def _leave(self, *tasks: asyncio.Task[None]) -> None:
         """Leaves batches to whoever claims them next; their runs go on meanwhile."""
-        left = [self._pacers.pop(task)[1] for task in tasks]
+        # One that has ended meanwhile is left already.
+        left = [self._pacers.pop(task)[1] for task in tasks if task in self._pacers]
         await stop(*tasks)
         for claim in left:
             with suppress(BatchDatabaseAway):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -267,6 +267,35 @@ async def test_who_has_all_places_makes_room_for_who_has_none(
         assert (await platform.over(batch_id)).counts == {ItemState.SUCCEEDED: 1}
     assert len(platform.runtime.runs) == 6
     await stop(replica)
+
+
+async def test_a_batch_that_ends_while_it_is_to_make_room_is_no_failure(
+    open_platform: Callable[..., Awaitable[Platform]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.batches.pacer.ROUND_S", 0.02)
+    platform = await open_platform()
+    crowding = BatchClaims.crowding
+
+    async def ended_meanwhile(claims: BatchClaims, batch_ids: Sequence[str]) -> str | None:
+        found = await crowding(claims, batch_ids)
+        platform.runtime.ends = True
+        for run in platform.runtime.runs.values():
+            platform.runtime.end(run)
+        paced = {task for task in asyncio.all_tasks() if task.get_name() in {f"batch {each}" for each in batch_ids}}
+        await asyncio.gather(*paced)
+        return found
+
+    platform.runtime.ends = False
+    mine = [await platform.started(["a"]) for _ in range(2)]
+    with capture_logs() as logs:
+        replica = platform.replica(most=2)
+        for batch_id in mine:
+            await platform.until(batch_id, lambda batch: batch.counts.get(ItemState.RUNNING) == 1)
+        monkeypatch.setattr(BatchClaims, "crowding", ended_meanwhile)
+        theirs = await platform.started(["a"], caller=Caller("99"))
+        await platform.until(theirs, lambda batch: batch.state in OVER, Caller("99"))
+    await stop(replica)
+    assert [line for line in logs if line["log_level"] == "error"] == []
 
 
 async def test_a_replica_whose_clock_is_off_leaves_batches_to_others_until_it_is_right(
