@@ -26,3 +26,10 @@ def test_of_names_given_twice_one_wins_unless_they_are_to_be_unique() -> None:
     assert exact_json(text) == {"a": {"b": 3, "c": 2}}
     with pytest.raises(ValueError, match="'b' is given twice"):
         exact_json(text, unique=True)
+
+
+def test_of_many_names_the_one_given_twice_is_told() -> None:
+    # What compares each with all others takes minutes.
+    many = ",".join(f'"{at}": 1' for at in [*range(100_000), 99_999])
+    with pytest.raises(ValueError, match="'99999' is given twice"):
+        exact_json(f"{{{many}}}", unique=True)
