@@ -29,7 +29,7 @@ from services.runtime.calls.peers import CODE_EXECUTOR, GRAPH_EXECUTOR, MCP_EXEC
 from services.runtime.calls.tool_client import ToolDescription
 from services.runtime.errors import DependencyAway
 from services.runtime.hosted.session import HostedSession, Visit, current_session, current_visit
-from services.runtime.routing.calls import Allowance, allowing, collecting
+from services.runtime.routing.calls import OK, Allowance, allowing, collecting
 from services.runtime.routing.run_context import NodeContext
 
 EXECUTORS: Final = {each.name: each for each in (SQL_EXECUTOR, GRAPH_EXECUTOR, CODE_EXECUTOR, MCP_EXECUTOR)}
@@ -184,6 +184,8 @@ class _Call:
         """Makes the call."""
         session, tool = self._session, self._tool
         session.check_stop()
+        if self._manager is not None:
+            session.told(self._manager.run_id, service=tool.executor, at_least_once=tool.at_least_once)
         run = self._run.of_node(acts=not tool.read_only)
         # Calls are counted where the tool begins; what is left here is time.
         allowance = Allowance(session.spent, {**session.budget, "model_calls": 0, "tool_calls": 0, "tokens": 0})
@@ -196,13 +198,9 @@ class _Call:
             except DependencyAway as away:
                 self._visit.away = away, away
                 raise
-        if self._manager is not None:
-            session.told(
-                self._manager.run_id,
-                service=tool.executor,
-                outcome=answer.error.reason,
-                at_least_once=tool.at_least_once,
-            )
+            if self._manager is not None:
+                # LangChain tells of no end where the node is broken off now.
+                session.finish(self._manager.run_id, answer.error.reason or OK)
         return answer
 
     @property

@@ -333,10 +333,10 @@ class HostedSession:
             self.check_budget(kinds)
             self._open[run_id] = begun
 
-    def told(self, run_id: UUID, *, service: str, outcome: str, at_least_once: bool = False) -> None:
-        """Notes where a call under way went, what it came to if not well, and whether it may take effect again."""
+    def told(self, run_id: UUID, *, service: str, at_least_once: bool) -> None:
+        """Notes where a call under way goes, and whether it may take effect again."""
         if begun := self._open.get(run_id):
-            begun.call["service"], begun.outcome = service, outcome
+            begun.call["service"] = service
             if at_least_once:
                 begun.call["at_least_once"] = True
 
@@ -379,12 +379,12 @@ class HostedSession:
         self.finish(run_id, OK)
 
     def finish(self, run_id: UUID, outcome: str, *, away: BaseException | None = None) -> None:
-        """Notes what a call under way came to; a run waits for a model that is `away`, if that is what it failed by."""
+        """Notes what a call under way came to, once; a run waits for a model that is `away`, if it failed by that."""
         if begun := self.ended(run_id):
             if away is not None and begun.visit and (cause := _cause_of_absence(away)):
                 begun.visit.away = away, DependencyAway(f"model {begun.call['name']}", cause)
             call = begun.call
-            call["outcome"] = begun.outcome or outcome
+            call["outcome"] = outcome
             call["elapsed_ms"] = round((time.perf_counter() - begun.began) * 1000, 3)
             call["ended_at"] = round(time.time(), 6)
             self.note(cleaned(call), begun.visit)
@@ -465,8 +465,6 @@ class CallUnderWay:
     # What has come of a stream: its characters, and the tokens that its endpoint has told by then.
     said_length: int = 0
     told_tokens: tuple[int, int] = (0, 0)
-    # What it came to, where whoever made it knows better than LangChain.
-    outcome: str = ""
 
     def heard(self, text: str, usage: Mapping[str, Any] | None) -> None:
         """Notes what comes of a stream."""

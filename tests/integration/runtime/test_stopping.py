@@ -14,11 +14,14 @@ from aiohttp.test_utils import TestServer
 from langchain_core.messages import HumanMessage
 from langgraph.graph import START, StateGraph
 from langgraph.types import RetryPolicy
+from signalbox.v1 import tools_pb2
 
 from services.kit.models.completions import Completions, Endpoint
 from services.runtime.calls.chat_model import ChatModel
+from services.runtime.calls.tool_client import ToolDescription
 from services.runtime.engine.records import ActiveRunPolicy, RunRecord, RunState
 from services.runtime.hosted.definition import HostedPolicy
+from services.runtime.hosted.executor_tools import offering, tools
 from services.runtime.routing.calls import noting
 from services.runtime.routing.graph import AgentGraph, RoutedNode
 from tests.fixtures.hosted import CALLER, HostedReplica, Joined, hosted_replica, loaded
@@ -290,6 +293,61 @@ async def test_an_effect_comes_to_its_end_with_all_that_it_calls_though_another_
                 "SELECT name, result IS NOT NULL FROM platform.effects WHERE run_id = %s ORDER BY name", [done.run_id]
             )
             assert await cursor.fetchall() == [("note", True), ("send", True)]
+
+
+class Executors:
+    """One executor, whose calls go on until they are cancelled or let go on."""
+
+    def __init__(self) -> None:
+        self.began, self.gate = asyncio.Event(), asyncio.Event()
+        self.ended = list[str]()
+
+    def tools(self, _executor: Any) -> Executors:
+        return self
+
+    async def call(self, _context: Any, tool: str, _arguments: Any, _key: str) -> tools_pb2.CallToolResponse:
+        self.began.set()
+        try:
+            await self.gate.wait()
+        except asyncio.CancelledError:
+            self.ended.append("cancelled")
+            raise
+        self.ended.append(tool)
+        return tools_pb2.CallToolResponse(output=tools_pb2.ToolOutput(text="done"))
+
+
+@pytest.mark.parametrize("in_thread", [False, True])
+@pytest.mark.parametrize("read_only", [False, True])
+async def test_a_call_of_an_executor_that_writes_comes_to_its_end_and_the_ledger_says_how(
+    platform_dsn: str, *, read_only: bool, in_thread: bool
+) -> None:
+    described = ToolDescription("set", "Sets it.", "", {"type": "object", "properties": {}}, read_only=read_only)
+    with offering({"sql_executor": {"set": described}}):
+        [tool] = tools("sql_executor", {})
+    executors = Executors()
+
+    async def act(state: Joined) -> dict[str, Any]:
+        return {"log": [await tool.ainvoke({}), await tool.ainvoke({**state})]}
+
+    def act_in_thread(state: Joined) -> dict[str, Any]:
+        return {"log": [tool.invoke({}), tool.invoke({**state})]}
+
+    graph = StateGraph(Joined).add_node("act", act_in_thread if in_thread else act).add_edge(START, "act")
+    async with hosted_replica(platform_dsn, loaded("acting", graph), policy=HOSTED, connections=executors) as replica:
+        run = await replica.create("acting", {"log": []})
+        async with asyncio.timeout(TIMEOUT_S):
+            await executors.began.wait()
+            await replica.engine.cancel(run.run_id, CALLER)
+            asyncio.get_running_loop().call_later(0.2, executors.gate.set)
+            done = await replica.left_off(run)
+        assert done.state is RunState.CANCELLED
+        [decision] = await replica.decisions(done)
+        [call] = decision["calls"]
+        assert (call["name"], call["service"]) == ("set", "sql_executor")
+        if not read_only:
+            assert (call["outcome"], executors.ended) == ("ok", ["set"])
+        elif not in_thread:
+            assert (call["outcome"], executors.ended) == ("cut", ["cancelled"])
 
 
 @pytest.mark.parametrize("place", ["thread", "path", "swallowing", "raising"])
