@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+import orjson
 from signalbox.v1 import threads_pb2
 
 from services.http_api.json_bodies import json_of_value
@@ -13,6 +14,8 @@ from services.http_api.json_bodies import json_of_value
 START: Final = "__start__"
 # The error of a task that another's failure has broken off.
 CANCELLED: Final = "CancelledError"
+# A message that its node gave no id has got one in the state.
+_KNOWN_BY: Final = (("id",), ("type", "content"), ("content",))
 Interrupts = Mapping[str, dict[str, Any]]
 
 
@@ -71,17 +74,22 @@ def asked_by(task: threads_pb2.Task, open_: Interrupts | None) -> list[dict[str,
 
 def authors(tasks: Sequence[threads_pb2.Task]) -> Callable[[Mapping[str, Any]], str]:
     """Returns what says of a new message of the state which node wrote it, as far as it can be known again."""
-    said = [(task.name, [*_within(json_of_value(write.value) for write in task.writes)]) for task in tasks]
+    nodes: dict[bytes, str] = {}
+    for task in tasks:
+        for message in _within(json_of_value(write.value) for write in task.writes):
+            for names in _KNOWN_BY:
+                if all(name in message for name in names):
+                    nodes.setdefault(_known_by(names, message), task.name)
 
     def author_of(message: Mapping[str, Any]) -> str:
-        # A message that its node gave no id has got one in the state.
-        for names in (("id",), ("type", "content"), ("content",)):
-            for node, written in said:
-                if any(all(name in each and each[name] == message[name] for name in names) for each in written):
-                    return node
-        return said[0][0] if said else ""
+        found = (nodes.get(_known_by(names, message)) for names in _KNOWN_BY)
+        return next((node for node in found if node is not None), tasks[0].name if tasks else "")
 
     return author_of
+
+
+def _known_by(names: Sequence[str], message: Mapping[str, Any]) -> bytes:
+    return orjson.dumps([names, [message[name] for name in names]], option=orjson.OPT_SORT_KEYS)
 
 
 def _within(written: Iterable[Any]) -> Iterable[Mapping[str, Any]]:
