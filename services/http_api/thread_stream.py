@@ -44,6 +44,8 @@ _MODES: Final[dict[str, tuple[str, ...]]] = {
     "lifecycle": (),
     "input": (),
 }
+# By what steps are counted, of hosted graphs and of the platform's own agents.
+_COUNTED: Final = frozenset({CHECKPOINTS, UPDATES})
 _NAMED: Final = "custom:"
 # Runs that were created so shortly before the latest may have ended before who has created them comes to listen.
 _TOGETHER_MS: Final = 2000
@@ -75,6 +77,8 @@ class StreamBody(Body):
     def wanted(self) -> Wanted:
         """Returns what of a run's stream that takes."""
         modes = {mode for channel in self.channels for mode in _MODES.get(channel, ())}
+        if self.since is not None:  # it may come from a stream of other channels: steps are counted as there
+            modes |= _COUNTED
         return Wanted((LIFECYCLE, *sorted(modes)), inside=True)
 
     def has(self, event: ThreadEvent) -> bool:

@@ -65,13 +65,17 @@ class Watched:
         answer = await self.command("run.start", replica, assistant_id="agent", input=given, **params)
         return str(answer["result"]["run_id"])
 
-    async def events(self, replica: int = 0, channels: list[str] = ALL, **asked: Any) -> AsyncGenerator[Event, None]:
-        """What is heard, until the reader has enough."""
+    async def events(
+        self, replica: int = 0, channels: list[str] = ALL, opened: asyncio.Event | None = None, **asked: Any
+    ) -> AsyncGenerator[Event, None]:
+        """What is heard, until the reader has enough; `opened` is set once the thread has been looked at."""
         async with (
             httpx.AsyncClient(headers=self.headers, timeout=60) as http,
             http.stream("POST", f"{self.url(replica)}/stream/events", json={"channels": channels, **asked}) as answer,
         ):
             assert answer.status_code == 200, await answer.aread()
+            if opened:
+                opened.set()
             async for line in answer.aiter_lines():
                 if line.startswith("data: "):
                     yield json.loads(line.removeprefix("data: "))
@@ -205,8 +209,7 @@ async def test_runs_that_others_create_are_heard_one_after_another(served: Platf
     heard: list[Event] = []
 
     async def listen(count: int) -> None:
-        async with aclosing(thread.events(1)) as events:
-            listening.set()
+        async with aclosing(thread.events(1, opened=listening)) as events:
             async for event in events:
                 heard.append(event)
                 if sum(map(over, heard)) == count:
@@ -258,6 +261,9 @@ async def test_only_what_is_asked_for_is_told(served: Platform) -> None:
     written = await thread.until(end, channels=["custom", "lifecycle"])
     assert of(written, "custom") == [{"payload": {"looks_at": "Kiel"}}]
     assert {event["method"] for event in written} == {"custom", "lifecycle"}
+    # A number that was heard with all channels stands for the same place with few.
+    rest = await asyncio.wait_for(thread.until(end, channels=["lifecycle"], since=whole[-2]["seq"]), 60)
+    assert [event["seq"] for event in rest] == [whole[-1]["seq"]]
     inside = await thread.until(end, channels=["values", "lifecycle"], namespaces=[[]], depth=0)
     assert of(inside, "values") == of(whole, "values")
     silent = asyncio.create_task(thread.until(over, namespaces=[["elsewhere"]]))
