@@ -230,7 +230,7 @@ class RunRoutes:
         caller = self._gateway.caller(request)
         _check_action(request)
         body = read_body(CancelManyBody, await self._bodies.read(request))
-        run_ids = body.run_ids
+        run_ids = [run_id_of(run_id) for run_id in body.run_ids]
         if run_ids and body.status:
             raise Invalid("status: is for the runs of a thread, and not for those that run_ids names")
         for run_id in run_ids if body.thread_id else ():

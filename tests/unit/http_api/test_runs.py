@@ -126,6 +126,13 @@ async def test_a_new_run_ends_the_question_and_a_repeat_does_not() -> None:
         assert again.asked == ["create"]
 
 
+async def test_runs_are_cancelled_by_the_names_of_their_parts_too() -> None:
+    gateway = FakeGateway(creates=a_run("new", 6))
+    asked = Request({**request({}).scope, "query_string": b""}, request({"run_ids": ["one~1", "two"]}).receive)
+    assert (await routes(gateway).cancel_many(asked)).status_code == 204
+    assert gateway.asked == ["cancel one", "cancel two"]
+
+
 async def test_a_fork_makes_room_only_where_the_thread_is_busy() -> None:
     earlier = {**GIVEN, "checkpoint": {"checkpoint_id": "done:a"}}
     asking, done = a_run("asking", 5, asks=True), a_run("done", 1)
