@@ -124,9 +124,11 @@ class RunStream:
 
     async def _of(self, event: runs_pb2.RunEvent) -> AsyncIterator[Part]:
         if self._skipping:
+            if not event.sequence:
+                return  # of behind the question, though it comes first: it is told once more with an event behind that
             if event.state_changed.input_request.input_request_id == self._skipping:
                 self._skipping = ""
-            self._position.sequence = event.sequence or self._position.sequence
+            self._position.sequence = event.sequence
             for _ in self._written(event):
                 pass  # it has been heard
             return

@@ -17,7 +17,7 @@ from services.http_api.errors import GatewayAway, TooLate
 from services.http_api.event_stream import CutOff, Part
 from services.http_api.json_bodies import value_of
 from services.http_api.reader import Position, Wanted, position_of
-from services.http_api.run_request import CUSTOM, MESSAGES, TASKS, UPDATES, VALUES, WHOLE_MESSAGES
+from services.http_api.run_request import CUSTOM, EVENTS, MESSAGES, TASKS, UPDATES, VALUES, WHOLE_MESSAGES
 from services.http_api.run_results import problem_of
 from services.http_api.run_stream import RunStream
 from services.http_api.tasks import authors
@@ -62,7 +62,7 @@ def stream(caller: FakeCaller, *modes: str, of: Assistant = HOSTED, **given: Any
     position, recovery_s = given.pop("position", Position()), given.pop("recovery_s", 60.0)
     asked: Any = caller
     wanted = Wanted(modes, given.pop("inside", False))
-    return RunStream(asked, "r", of, wanted, position, recovery_s=recovery_s)
+    return RunStream(asked, "r", of, wanted, position, recovery_s=recovery_s, **given)
 
 
 async def told(of: RunStream) -> list[Part]:
@@ -280,6 +280,20 @@ async def test_what_a_node_writes_is_told_once_however_it_comes(
         assert [each.data for each in again if each.event == CUSTOM] == [
             each.data for each in behind if each.event == CUSTOM
         ]
+
+
+async def test_what_comes_before_the_question_that_was_answered_is_not_lost() -> None:
+    """A run that has ended by the time at which it is read is told with what was told of it meanwhile before that."""
+    question = runs_pb2.StateChanged(input_request=runs_pb2.InputRequest(input_request_id="q"))
+    events = [writes(2, attempt="b"), runs_pb2.RunEvent(sequence=2, state_changed=question)]
+    events = [writes(1, sequence=1), *events, writes(2, 3, sequence=3, attempt="b"), ended(4)]
+    about, data = json.dumps({"event": "on_custom_event"}), [runs_pb2.CustomWrite(json="2")]
+    for event in (events[1], events[3]):
+        event.callback_events.add(claim="c", about=about, data=data)
+    of = stream(FakeCaller(events, states=[]), CUSTOM, EVENTS, after_question="q")
+    told_ = [(part.event, part.data) for part in await told(of)]
+    assert [data for kind, data in told_ if kind == CUSTOM] == [2, 3]
+    assert [data["data"] for kind, data in told_ if kind == EVENTS] == [2]
 
 
 async def test_writes_of_graphs_inside_are_told_to_who_asks_and_what_is_left_out_is_said() -> None:
