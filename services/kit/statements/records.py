@@ -42,29 +42,30 @@ _ALL: Final = re.compile(r"\b(?:all|every|each|alle[sn]?|jede\w*|tod[oa]s|cada|b
 _PREDICATE: Final = re.compile(
     r"\b(?:is|are|was|were|ist|sind|war|waren|son|est\u00e1n?|es|eran|have|has|haben|tienen|status|state|at|with|bei|mit|con)\s(?:\w+\s){0,2}[*_`\"']*$"
 )
-# Of what one row alone can be said; and how another place is said.
+# Of what one row alone can be said; and how another place is said. Of age, speed and ranks the least may be the most.
 _MOST: Final = re.compile(
     r"\b(?:most(?! (?:recent|likely|prob|import|common))|highest|largest|biggest|greatest|maximum|warmest|hottest"
-    r"|longest|oldest|heaviest|fastest|busiest|meisten?|w\u00e4rmste\w*|l\u00e4ngste\w*|h\u00f6chste\w*|gr\u00f6\u00dfte\w*|mayor|m\u00e1xim\w*"
+    r"|longest|heaviest|busiest|meisten?|w\u00e4rmste\w*|l\u00e4ngste\w*|h\u00f6chste\w*|gr\u00f6\u00dfte\w*|mayor|m\u00e1xim\w*"
     r"|m\u00e1s alt[oa]s?)\b"
 )
 _LEAST: Final = re.compile(
-    r"\b(?:fewest|least|lowest|smallest|minimum|coldest|coolest|shortest|youngest|lightest|slowest|cheapest|wenigsten?"
+    r"\b(?:fewest|least|lowest|smallest|minimum|coldest|coolest|shortest|lightest|cheapest|wenigsten?"
     r"|k\u00e4lteste\w*|k\u00fcrzeste\w*|niedrigste\w*|kleinste\w*|menor|m\u00ednim\w*"
     r"|m\u00e1s baj[oa]s?)\b"
 )
 _NOT_FIRST: Final = re.compile(
     r"\b(?:second|third|fourth|next|one of|among|at least|at most|mindestens|h\u00f6chstens|zweit\w*|dritt\w*|segund\w*"
-    r"|tercer\w*|al menos|menos de|m\u00e1s de|like|not|nicht|no|together|combined|zusammen|junt[oa]s)\b"
+    r"|tercer\w*|rank\w*|rang\w*|puesto|al menos|menos de|m\u00e1s de|like|not|nicht|no|together|combined|zusammen"
+    r"|junt[oa]s)\b"
 )
 # By which two rows are set against each other, with the second behind it.
 _MORE: Final = re.compile(
-    r"\b(?:more|higher|larger|bigger|greater|warmer|hotter|longer|older|heavier|faster|busier|above|mehr|h\u00f6her\w*"
-    r"|gr\u00f6\u00dfer\w*|w\u00e4rmer|l\u00e4nger|\u00e4lter|m\u00e1s|mayor)\b"
+    r"\b(?:more|higher|larger|bigger|greater|warmer|hotter|longer|heavier|busier|above|mehr|h\u00f6her\w*"
+    r"|gr\u00f6\u00dfer\w*|w\u00e4rmer|l\u00e4nger|m\u00e1s|mayor)\b"
 )
 _LESS: Final = re.compile(
-    r"\b(?:fewer|less|lower|smaller|colder|cooler|shorter|younger|lighter|slower|cheaper|below|weniger|niedriger\w*"
-    r"|kleiner\w*|k\u00e4lter|k\u00fcrzer|j\u00fcnger|menos|menor)\b"
+    r"\b(?:fewer|less|lower|smaller|colder|cooler|shorter|lighter|cheaper|below|weniger|niedriger\w*"
+    r"|kleiner\w*|k\u00e4lter|k\u00fcrzer|menos|menor)\b"
 )
 _THAN: Final = re.compile(r"\b(?:than|als|que)\s(?:\w+\s)?[*_`\"']*$")
 # What is said before a name and is of it.

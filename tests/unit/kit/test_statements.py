@@ -337,7 +337,13 @@ FLEET = Material(
 )
 STATES = Material(tables=[Table([("open", 5), ("closed", 31), ("in progress", 2)], ["state", "count"])])
 MONTHS = Material(tables=[Table([("2025-01", 12), ("2025-02", 7), ("2025-03", 30)], ["month", "alarms"])])
+FIRMS = Material(
+    tables=[Table([("Acme", 1999, 2, 812), ("Corto", 2021, 1, 95)], ["firm", "founded", "rank", "p95_ms"])]
+)
 OF_THEIR_ROWS = [
+    (FIRMS, "Acme is the oldest, founded in 1999, and older than Corto; Corto is the youngest."),
+    (FIRMS, "Corto is ranked higher than Acme, and has the highest rank."),
+    (FIRMS, "Corto is the fastest by its p95 in ms, and faster than Acme."),
     (FLEET, "Seeadler (412 readings, 21.5 °C, open), Nordwind (37 readings, -3.25 °C, closed) and Blauer Wal (1,290)."),
     (FLEET, "| Ship | Readings | Status |\n|---|---|---|\n| Seeadler | 412 | open |\n| Nordwind | 37 | closed |"),
     (FLEET, "Seeadler, Nordwind and Blauer Wal have 412, 37 and 1,290 readings, respectively."),
