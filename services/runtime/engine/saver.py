@@ -413,9 +413,10 @@ class RunSaver(AsyncPostgresSaver):
 
         Raises ClaimLost.
         """
-        await asyncio.gather(*self._flushes)
-        while self._waiting:
-            if not await self._write_kept(next(iter(self._waiting))):
+        while self._flushes or self._waiting:
+            if self._flushes:
+                await asyncio.gather(*self._flushes)
+            elif not await self._write_kept(next(iter(self._waiting))):
                 await asyncio.sleep(WRITES_WAIT_S)
 
     async def _flush(self, thread_id: str, namespace: str, checkpoint_id: str) -> None:
