@@ -67,7 +67,7 @@ class HttpApiSettings(ServiceSettings):
         1000, ge=1, le=100_000, description="Streams and waits at once on this replica; more are answered with 429."
     )
     max_thread_streams: int = Field(
-        100,
+        50,
         ge=1,
         le=100_000,
         description="Streams of threads that one caller may have open at once on this replica, two for a page; more "

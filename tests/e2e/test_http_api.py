@@ -122,8 +122,15 @@ async def test_a_conversation_goes_on_and_is_read_back(client: Sdk) -> None:
     assert [each["thread_id"] for each in await client.threads.search(metadata={"team": "payments"})] == [thread_id]
     copy = await client.threads.copy(thread_id)
     assert said((await client.threads.get_state(copy["thread_id"]))["values"]) == ["one", "two"]
+    copied = await client.threads.get_history(copy["thread_id"], limit=50)
+    assert [brought(each) for each in copied] == [brought(each) for each in history]
     await client.threads.delete(thread_id)
     assert (await client.threads.get_state(thread_id))["values"] == {}
+
+
+def brought(state: Any) -> list[Any]:
+    """What tasks of a state have brought."""
+    return [(task["name"], task["result"]) for task in state["tasks"]]
 
 
 async def test_a_run_streams_values_updates_and_messages(client: Sdk) -> None:

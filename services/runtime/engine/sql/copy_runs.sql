@@ -23,5 +23,10 @@ WITH copied AS (
     SELECT given.target, checkpoint_ns, checkpoint_id, parent_checkpoint_id, body, changes, metadata, ordinal
     FROM unnest(%(sources)s::text[], %(targets)s::text[]) AS given (source, target)
     JOIN platform.checkpoints ON checkpoints.thread_id = given.source
+), written AS (
+    INSERT INTO platform.checkpoint_writes (thread_id, checkpoint_ns, checkpoint_id, task_id, idx, task_path, writes)
+    SELECT given.target, checkpoint_ns, checkpoint_id, task_id, idx, task_path, writes
+    FROM unnest(%(sources)s::text[], %(targets)s::text[]) AS given (source, target)
+    JOIN platform.checkpoint_writes ON checkpoint_writes.thread_id = given.source
 )
 SELECT count(*) FROM copied

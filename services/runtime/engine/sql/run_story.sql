@@ -1,5 +1,6 @@
 -- What happened to a run, but for its decisions themselves, and the moment at which that is so.
-SELECT now() AS read_at, e.sequence, e.kind, e.payload, e.decision_sequence, e.created_at, q.answer
+SELECT now() AS read_at, e.sequence, e.kind, e.payload - 'callback_events' AS payload,
+    e.decision_sequence, e.created_at, q.answer
 FROM (SELECT) AS one
 LEFT JOIN platform.run_events AS e ON e.run_id = %(run_id)s
 LEFT JOIN platform.questions AS q
