@@ -54,6 +54,19 @@ class SourceFile:
         holding = ((first, last) for first, (_, last) in self.definitions.items() if first <= number <= last)
         return max(holding, default=NO_DEFINITION)
 
+    def definitions_around(self) -> dict[int, tuple[int, int]]:
+        """Returns the same of each line that was read."""
+        found, around = {}, [NO_DEFINITION]
+        coming = sorted(((first, last) for first, (_, last) in self.definitions.items()), reverse=True)
+        for number in sorted(self.lines):
+            while coming and coming[-1][0] <= number:
+                around.append(coming.pop())
+            # Of those that have not ended, the one that begins last.
+            while len(around) > 1 and around[-1][1] < number:
+                around.pop()
+            found[number] = around[-1]
+        return found
+
     def missing(self, first_line: int, last_line: int) -> list[int]:
         """Returns the numbers of the lines in a range that nobody has read."""
         return [number for number in range(first_line, last_line + 1) if number not in self.lines]

@@ -100,6 +100,7 @@ class _Flow:
     def __init__(self, file: SourceFile, flagged: frozenset[int]) -> None:
         self._file = file
         self._around = file.definition_around(min(flagged))
+        self._definitions = file.definitions_around()
         self._lines = {number: line for number, line in sorted(file.lines.items()) if self._is_in_reach(number)}
         read = [file.lines[number] for number in flagged if number in file.lines]
         names = frozenset[str]().union(*(line.names for line in read))
@@ -121,7 +122,7 @@ class _Flow:
 
     def _is_in_reach(self, number: int) -> bool:
         """Tells whether a line is of the module, or of a definition around the flagged lines and of no inner one."""
-        first, last = self._file.definition_around(number)
+        first, last = self._definitions[number]
         return (first, last) == NO_DEFINITION or first <= self._around[0] <= self._around[1] <= last
 
     def _values_of(self, names: frozenset[str]) -> frozenset[str]:
@@ -131,7 +132,7 @@ class _Flow:
         # What a module's line names and sets not is an import, and what is defined is called: neither is a value.
         lent = {name for name, _ in self._file.definitions.values()}
         for number, line in self._lines.items():
-            if not line.sets and self._file.definition_around(number) == NO_DEFINITION:
+            if not line.sets and self._definitions[number] == NO_DEFINITION:
                 lent |= line.names
         others = lent - given
         lines_of: dict[str, list[int]] = {}
