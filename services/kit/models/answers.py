@@ -28,6 +28,7 @@ from services.kit.models.mending import (
 )
 from services.kit.models.reasoning import without_reasoning
 from services.kit.models.written_calls import LONGEST_LITERAL, MARK, Schemas, calls_in, several, tool_name
+from services.kit.text.exact_json import is_nested_deeper
 
 # It is a part of the key by which executors know a call again.
 LONGEST_CALL_ID = 128
@@ -242,7 +243,7 @@ def mended_arguments(given: Any, schema: Mapping[str, Any] | None = None) -> str
         [value] = _counted(value)
     if not isinstance(value, dict):
         return f"not an object: {well_formed(text)}"
-    if text.count("[") + text.count("{") > MOST_NESTED and _nested_deeper(value, MOST_NESTED):
+    if text.count("[") + text.count("{") > MOST_NESTED and is_nested_deeper(value, MOST_NESTED):
         return f"nested more than {MOST_NESTED} deep: {well_formed(text)}"
     made = mended(value, schema, keep_extra=True) if schema else value
     return well_formed(json.dumps(made, ensure_ascii=False))
@@ -302,18 +303,6 @@ def _python(text: str) -> dict[str, Any]:
 def _counted(value: Any) -> Any:
     count(Mend.ARGUMENTS)
     return value
-
-
-def _nested_deeper(value: Any, most: int) -> bool:
-    level = [value]
-    for _ in range(most):
-        level = [
-            part
-            for whole in level
-            if isinstance(whole, dict | list)
-            for part in (whole.values() if isinstance(whole, dict) else whole)
-        ]
-    return any(isinstance(part, dict | list) for part in level)
 
 
 def well_formed(text: str) -> str:

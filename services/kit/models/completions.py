@@ -6,7 +6,6 @@ The openai SDK takes 2.2 ms of CPU for a call, aiohttp with orjson 0.2 (docs/adr
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 import re
 import socket
@@ -47,6 +46,7 @@ from services.kit.models.streamed import (
     unfinished_call,
 )
 from services.kit.telemetry.tracing import trace_headers
+from services.kit.text.exact_json import is_nested_deeper
 from services.kit.wire import deadline
 from services.kit.wire.silence import notice_silence
 
@@ -479,21 +479,10 @@ def _parse(content: bytes) -> object:
             said = f"the endpoint did not answer with JSON: {content[:80]!r}"
             raise CompletionError("not_json", said, retryable=True) from error
     # Few answers have so many brackets that some could stand so deep.
-    if content.count(b"[") + content.count(b"{") > DEEPEST_ANSWER and _is_deeper(answer, DEEPEST_ANSWER):
+    if content.count(b"[") + content.count(b"{") > DEEPEST_ANSWER and is_nested_deeper(answer, DEEPEST_ANSWER):
         said = f"the model's answer is nested deeper than {DEEPEST_ANSWER} levels"
         raise CompletionError(NOT_THE_APIS_FORM, said, retryable=True)
     return answer
-
-
-def _is_deeper(value: object, levels: int) -> bool:
-    """Tells whether a value is nested deeper, level by level: what walks down may exceed its stack."""
-    level = [value]
-    for _ in range(levels + 1):
-        inside = (each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list))
-        level = list(itertools.chain.from_iterable(inside))
-        if not level:
-            return False
-    return True
 
 
 def _wait(state: RetryCallState) -> float:

@@ -1,4 +1,4 @@
-"""JSON as it is written: whole numbers to their last digit and, where that is asked, no name given twice."""
+"""JSON as it is written: whole numbers to their last digit, how deep it is nested, and no name given twice."""
 
 from __future__ import annotations
 
@@ -21,6 +21,15 @@ def exact_json(text: bytes | str, *, unique: bool = False) -> Any:
     if unique or _LONG.search(content):
         return json.loads(content, object_pairs_hook=_unique if unique else None)
     return document
+
+
+def is_nested_deeper(value: Any, levels: int) -> bool:
+    """Tells whether lists and objects stand in one another more often, level by level: who walks down has a stack."""
+    level = [value]
+    for _ in range(levels):
+        insides = (each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list))
+        level = [part for inside in insides for part in inside]
+    return any(isinstance(each, dict | list) for each in level)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
