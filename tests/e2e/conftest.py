@@ -8,6 +8,7 @@ import pytest
 import pytest_asyncio
 
 from services.local.database import WORLD_GRAPH_POLICY
+from tests.fixtures.hosted import FOLDER
 from tests.fixtures.script import Script
 from tests.fixtures.scripted_model import ScriptedModel
 from tests.fixtures.stack import Platform, World, platform, world
@@ -48,6 +49,14 @@ async def asking(harbour: World) -> AsyncIterator[Platform]:
     policies = '{"graph_editor": {"approval_role": "approver"}}'
     env = {"runtime": {"SIGNALBOX_POLICIES": policies}}
     async with platform(harbour, graph_policy=WORLD_GRAPH_POLICY, service_env=env) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def replicated(harbour: World) -> AsyncIterator[Platform]:
+    """A platform with two replicas of the HTTP API and of the runtime, that offers the graphs of a folder."""
+    env = {"runtime": {"SIGNALBOX_AGENT_FOLDERS": str(FOLDER), "SIGNALBOX_LEASE_S": "3"}}
+    async with platform(harbour, service_env=env, http_replicas=2, runtime_replicas=2) as running:
         yield running
 
 

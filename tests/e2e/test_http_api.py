@@ -27,11 +27,10 @@ from langgraph_sdk.errors import (
 )
 
 from tests.fixtures.hosted import FOLDER
+from tests.fixtures.http_sdk import CALLER, Sdk, sdk, url_of
 from tests.fixtures.stack import Platform, World, platform
 
-CALLER = "27"
 # A `LangGraphClient`; what its types say is not all that it gives.
-Sdk = Any
 TALK = "talk"
 GIVEN: Any = {"messages": [{"role": "user", "content": "Add up."}], "wanted": 2}
 pytestmark = pytest.mark.timeout(300)
@@ -46,15 +45,6 @@ async def served(harbour: World) -> AsyncIterator[Platform]:
     }
     async with platform(harbour, service_env=env, http_replicas=2, runtime_replicas=2) as running:
         yield running
-
-
-def url_of(running: Platform, replica: int = 0) -> str:
-    return f"http://{running.stack.http_apis[replica].ready.listen}"
-
-
-def sdk(running: Platform, subject: str = CALLER, replica: int = 0) -> Sdk:
-    """A client as callers make it: the SDK's key is the caller's token."""
-    return get_client(url=url_of(running, replica), api_key=running.token(subject))
 
 
 @pytest_asyncio.fixture(loop_scope="session")

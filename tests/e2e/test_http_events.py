@@ -8,34 +8,18 @@ from typing import Any
 
 import httpx
 import pytest
-import pytest_asyncio
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
-from langgraph_sdk import get_client
 from langgraph_sdk.errors import APIStatusError
 
 from tests.fixtures.events_alone import alone, comparable
-from tests.fixtures.hosted import FOLDER, graph_alone
-from tests.fixtures.stack import Platform, World, platform
+from tests.fixtures.hosted import graph_alone
+from tests.fixtures.http_sdk import Sdk, sdk
+from tests.fixtures.stack import Platform
 
-CALLER = "27"
 GIVEN: Any = {"messages": [{"role": "user", "content": "How many?", "id": "q"}], "notes": []}
 COUNTING = {"until": 3, "counted": []}
-Sdk = Any
 pytestmark = pytest.mark.timeout(300)
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def served(harbour: World) -> AsyncIterator[Platform]:
-    """A platform with two replicas of the HTTP API and of the runtime, that offers the graphs of a folder."""
-    env = {"runtime": {"SIGNALBOX_AGENT_FOLDERS": str(FOLDER), "SIGNALBOX_LEASE_S": "3"}}
-    async with platform(harbour, service_env=env, http_replicas=2, runtime_replicas=2) as running:
-        yield running
-
-
-def sdk(running: Platform, replica: int = 0) -> Sdk:
-    url = f"http://{running.stack.http_apis[replica].ready.listen}"
-    return get_client(url=url, api_key=running.token(CALLER))
 
 
 async def told(stream: AsyncIterator[Any]) -> list[Any]:
@@ -47,10 +31,10 @@ def events_of(parts: list[Any]) -> list[dict[str, Any]]:
     return [part.data for part in parts if part.event == "events"]
 
 
-async def test_events_are_those_of_the_graph_alone_also_behind_a_question(served: Platform) -> None:
+async def test_events_are_those_of_the_graph_alone_also_behind_a_question(replicated: Platform) -> None:
     graph = graph_alone("streams", "told").compile(checkpointer=InMemorySaver(), name="told")
     config: Any = {"configurable": {"thread_id": "1"}}
-    async with sdk(served) as client:
+    async with sdk(replicated) as client:
         thread_id = (await client.threads.create())["thread_id"]
         for begin, asked in ((GIVEN, {"input": GIVEN}), (Command(resume="yes"), {"command": {"resume": "yes"}})):
             expected = await alone(graph, begin, config)
@@ -76,8 +60,8 @@ def places_of(events: list[dict[str, Any]]) -> dict[tuple[str, ...], list[str]]:
     }
 
 
-async def test_who_comes_back_or_late_hears_each_event_once(served: Platform) -> None:
-    async with sdk(served) as one, sdk(served, replica=1) as other:
+async def test_who_comes_back_or_late_hears_each_event_once(replicated: Platform) -> None:
+    async with sdk(replicated) as one, sdk(replicated, replica=1) as other:
         thread_id = (await one.threads.create())["thread_id"]
         heard: list[Any] = []
         run_id = ""
@@ -103,7 +87,7 @@ async def test_who_comes_back_or_late_hears_each_event_once(served: Platform) ->
 
 
 async def test_events_go_on_when_a_replica_of_the_api_dies_and_begin_anew_when_one_of_the_runtime_does(
-    served: Platform,
+    replicated: Platform,
 ) -> None:
     heard: list[Any] = []
 
@@ -116,13 +100,13 @@ async def test_events_go_on_when_a_replica_of_the_api_dies_and_begin_anew_when_o
             if len(ends) == 2:
                 await replica.kill()
 
-    async with sdk(served) as one, sdk(served, replica=1) as other:
+    async with sdk(replicated) as one, sdk(replicated, replica=1) as other:
         thread_id = (await one.threads.create())["thread_id"]
         try:
             with pytest.raises(httpx.HTTPError):
-                await until_killed(one, thread_id, served.stack.http_apis[0])
+                await until_killed(one, thread_id, replicated.stack.http_apis[0])
         finally:
-            await served.stack.http_apis[0].start()
+            await replicated.stack.http_apis[0].start()
         run_id, last = heard[0].data["run_id"], [part.id for part in heard if part.id][-1]
         heard += await told(other.runs.join_stream(thread_id, run_id, stream_mode="events", last_event_id=last))
         whole = events_of(await told(other.runs.join_stream(thread_id, run_id, stream_mode="events")))
@@ -130,9 +114,9 @@ async def test_events_go_on_when_a_replica_of_the_api_dies_and_begin_anew_when_o
         heard.clear()
         thread_id = (await other.threads.create())["thread_id"]
         try:
-            await until_killed(other, thread_id, served.stack.runtimes[0])
+            await until_killed(other, thread_id, replicated.stack.runtimes[0])
         finally:
-            await served.stack.runtimes[0].start()
+            await replicated.stack.runtimes[0].start()
         found = events_of(heard)
         roots = [event for event in found if event["name"] == "counting"]
         claims = list(dict.fromkeys(event["run_id"] for event in roots))
@@ -148,9 +132,9 @@ async def test_events_go_on_when_a_replica_of_the_api_dies_and_begin_anew_when_o
 
 
 async def test_who_did_not_ask_for_events_is_told_none_and_the_platform_s_own_agents_have_none(
-    served: Platform,
+    replicated: Platform,
 ) -> None:
-    async with sdk(served) as client:
+    async with sdk(replicated) as client:
         thread_id = (await client.threads.create())["thread_id"]
         run = await client.runs.create(thread_id, "counting", input=COUNTING)
         parts = await told(client.runs.join_stream(thread_id, run["run_id"], stream_mode="events"))

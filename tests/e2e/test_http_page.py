@@ -13,6 +13,7 @@ import shutil
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -143,13 +144,18 @@ async def test_a_page_with_use_stream_asks_answers_and_edits(served: Platform, t
     assert "coat" not in edited
 
 
+async def told_by(program: str, packages: str, folder: Path, served: Platform) -> dict[str, Any]:
+    """What a program of JavaScript prints, a name and JSON a line; its packages are installed for it."""
+    needs_index("npm", folder)
+    shutil.copy(FIXTURES / "pages" / program, folder)
+    commands = f"npm install --silent --no-audit --no-fund {packages}\nnode {program}"
+    lines = (line.partition(": ") for line in (await shell(commands, folder, served)).splitlines())
+    return {name: json.loads(value) for name, mark, value in lines if mark}
+
+
 @pytest.mark.client_programs
 async def test_pages_of_one_thread_join_queue_stop_answer_and_branch(served: Platform, tmp_path: Path) -> None:
-    needs_index("npm", tmp_path)
-    shutil.copy(FIXTURES / "pages" / "use_stream.mjs", tmp_path)
-    commands = f"npm install --silent --no-audit --no-fund {PACKAGES}\nnode use_stream.mjs"
-    printed = (await shell(commands, tmp_path, served)).splitlines()
-    told = {name: json.loads(value) for name, mark, value in (line.partition(": ") for line in printed) if mark}
+    told = await told_by("use_stream.mjs", PACKAGES, tmp_path, served)
     first, second = told["joined"]
     assert first == second
     assert first[0].endswith("word29 ")
@@ -165,11 +171,7 @@ async def test_pages_of_one_thread_join_queue_stop_answer_and_branch(served: Pla
 
 @pytest.mark.client_programs
 async def test_ag_ui_tells_words_calls_of_tools_and_questions(served: Platform, tmp_path: Path) -> None:
-    needs_index("npm", tmp_path)
-    shutil.copy(FIXTURES / "pages" / "ag_ui.mjs", tmp_path)
-    commands = f"npm install --silent --no-audit --no-fund {AG_UI}\nnode ag_ui.mjs"
-    printed = (await shell(commands, tmp_path, served)).splitlines()
-    told = {name: json.loads(value) for name, mark, value in (line.partition(": ") for line in printed) if mark}
+    told = await told_by("ag_ui.mjs", AG_UI, tmp_path, served)
     assert not any(each["errors"] for each in told.values())
     said = ["TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END"]
     # Of a call that comes in one chunk it tells no arguments.
@@ -189,11 +191,7 @@ async def test_ag_ui_tells_words_calls_of_tools_and_questions(served: Platform, 
 
 @pytest.mark.client_programs
 async def test_a_program_hears_a_thread_and_answers_what_it_asks(served: Platform, tmp_path: Path) -> None:
-    needs_index("npm", tmp_path)
-    shutil.copy(FIXTURES / "pages" / "thread_stream.mjs", tmp_path)
-    commands = f"npm install --silent --no-audit --no-fund {PACKAGES}\nnode thread_stream.mjs"
-    printed = (await shell(commands, tmp_path, served)).splitlines()
-    told = {name: json.loads(value) for name, mark, value in (line.partition(": ") for line in printed) if mark}
+    told = await told_by("thread_stream.mjs", PACKAGES, tmp_path, served)
     assert "".join(told["words"]) == told["output"]
     assert len(told["words"]) > 30
     assert told["asked"] == {"to": "ana@example.com"}

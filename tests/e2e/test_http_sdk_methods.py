@@ -17,6 +17,7 @@ from langgraph_sdk import get_client, get_sync_client
 from langgraph_sdk.errors import APIStatusError
 
 from tests.fixtures.hosted import FOLDER
+from tests.fixtures.http_sdk import url_of
 from tests.fixtures.stack import Platform, World, platform
 
 CALLER, AGENT = "27", "calculator"
@@ -193,10 +194,6 @@ async def served(harbour: World) -> AsyncIterator[Platform]:
     env = {"runtime": {"SIGNALBOX_AGENT_FOLDERS": str(FOLDER)}}
     async with platform(harbour, service_env=env, http_replicas=1) as running:
         yield running
-
-
-def url_of(running: Platform) -> str:
-    return f"http://{running.stack.http_apis[0].ready.listen}"
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -10,34 +10,18 @@ from typing import Any
 
 import httpx
 import pytest
-import pytest_asyncio
 from langchain_core.messages import BaseMessage, BaseMessageChunk
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
-from langgraph_sdk import get_client
 
-from tests.fixtures.hosted import FOLDER, graph_alone
-from tests.fixtures.stack import Platform, World, platform
+from tests.fixtures.hosted import graph_alone
+from tests.fixtures.http_sdk import Sdk, sdk
+from tests.fixtures.stack import Platform
 
-CALLER = "27"
-Sdk = Any
 # Of an event: the names of the graph's nodes that it is of, its mode, and what it says.
 Told = tuple[str, str, Any]
 MODES = ["values", "updates", "custom", "checkpoints", "tasks"]
 pytestmark = pytest.mark.timeout(300)
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def served(harbour: World) -> AsyncIterator[Platform]:
-    """A platform with two replicas of the HTTP API and of the runtime, that offers the graphs of a folder."""
-    env = {"runtime": {"SIGNALBOX_AGENT_FOLDERS": str(FOLDER), "SIGNALBOX_LEASE_S": "3"}}
-    async with platform(harbour, service_env=env, http_replicas=2, runtime_replicas=2) as running:
-        yield running
-
-
-def sdk(running: Platform, replica: int = 0) -> Sdk:
-    url = f"http://{running.stack.http_apis[replica].ready.listen}"
-    return get_client(url=url, api_key=running.token(CALLER))
 
 
 async def alone(given: Any, modes: Sequence[str], config: Any, graph: Any) -> list[Told]:
@@ -92,11 +76,11 @@ def places(checkpoints: list[dict[str, Any]]) -> list[Any]:
     return found
 
 
-async def test_every_mode_tells_what_langgraph_alone_tells(served: Platform) -> None:
+async def test_every_mode_tells_what_langgraph_alone_tells(replicated: Platform) -> None:
     graph = graph_alone("streams", "told").compile(checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "1"}}
     given: Any = {"messages": [{"role": "user", "content": "How many?", "id": "q"}], "notes": []}
-    async with sdk(served) as client:
+    async with sdk(replicated) as client:
         thread_id = (await client.threads.create())["thread_id"]
         for begin, asked in ((given, {"input": given}), (Command(resume="yes"), {"command": {"resume": "yes"}})):
             expected = await alone(begin, MODES, config, graph)
@@ -128,13 +112,13 @@ async def test_every_mode_tells_what_langgraph_alone_tells(served: Platform) -> 
         assert len([data for _, mode, data in whole if mode == "custom"]) == 5
 
 
-async def test_messages_are_told_in_both_forms_as_langgraph_tells_them(served: Platform) -> None:
+async def test_messages_are_told_in_both_forms_as_langgraph_tells_them(replicated: Platform) -> None:
     graph = graph_alone("streams", "told").compile(checkpointer=InMemorySaver())
     given: Any = {"messages": [{"role": "user", "content": "How many?", "id": "q"}], "notes": []}
     chunks = [data for _, _, data in await alone(given, ["messages"], {"configurable": {"thread_id": "1"}}, graph)]
     words = [(message.content, metadata["langgraph_node"]) for message, metadata in chunks if message.content]
     assert all(isinstance(message, BaseMessageChunk) for message, _ in chunks)
-    async with sdk(served) as client:
+    async with sdk(replicated) as client:
         parts = await told(client.runs.stream(None, "told", input=given, stream_mode=["messages-tuple", "messages"]))
         said = [(data[0]["content"], data[1]["langgraph_node"]) for _, mode, data in parts if mode == "messages"]
         # Nobody streams for nobody: where the run was faster than its reader, the message came whole.
@@ -165,9 +149,9 @@ async def joined(client: Sdk, thread_id: str, run_id: str, modes: Sequence[str],
 
 @pytest.mark.parametrize("modes", [["custom"], ["custom", "values", "checkpoints"]])
 async def test_a_stream_goes_on_behind_any_write_with_nothing_missing_and_nothing_twice(
-    served: Platform, modes: list[str]
+    replicated: Platform, modes: list[str]
 ) -> None:
-    async with sdk(served) as one, sdk(served, replica=1) as other:
+    async with sdk(replicated) as one, sdk(replicated, replica=1) as other:
         thread_id = (await one.threads.create())["thread_id"]
         run_id = (await one.runs.create(thread_id, "counting", input={"until": 3, "counted": []}))["run_id"]
         heard: list[Any] = []
@@ -190,7 +174,7 @@ async def test_a_stream_goes_on_behind_any_write_with_nothing_missing_and_nothin
 
 
 async def test_writes_are_told_on_when_a_replica_of_the_api_dies_and_anew_when_one_of_the_runtime_does(
-    served: Platform,
+    replicated: Platform,
 ) -> None:
     heard: list[Any] = []
 
@@ -200,15 +184,15 @@ async def test_writes_are_told_on_when_a_replica_of_the_api_dies_and_anew_when_o
             if len([each for each in heard if each.event == "custom"]) == 15:
                 await replica.kill()
 
-    async with sdk(served) as one, sdk(served, replica=1) as other:
+    async with sdk(replicated) as one, sdk(replicated, replica=1) as other:
         thread_id = (await one.threads.create())["thread_id"]
         given = {"until": 3, "counted": []}
         run_id = (await one.runs.create(thread_id, "counting", input=given))["run_id"]
         try:
             with pytest.raises(httpx.HTTPError):
-                await until_killed(one, thread_id, run_id, served.stack.http_apis[0])
+                await until_killed(one, thread_id, run_id, replicated.stack.http_apis[0])
         finally:
-            await served.stack.http_apis[0].start()
+            await replicated.stack.http_apis[0].start()
         last = [part.id for part in heard if part.id][-1]
         heard += await joined(other, thread_id, run_id, ["custom"], last)
         assert [each.data for each in heard if each.event == "custom"] == [[s, n] for s in range(3) for n in range(10)]
@@ -216,9 +200,9 @@ async def test_writes_are_told_on_when_a_replica_of_the_api_dies_and_anew_when_o
         thread_id = str(uuid.uuid4())
         run_id = (await other.runs.create(thread_id, "counting", input=given, if_not_exists="create"))["run_id"]
         try:
-            await until_killed(other, thread_id, run_id, served.stack.runtimes[0])
+            await until_killed(other, thread_id, run_id, replicated.stack.runtimes[0])
         finally:
-            await served.stack.runtimes[0].start()
+            await replicated.stack.runtimes[0].start()
         written = [each.data for each in heard if each.event == "custom"]
         steps = [[n for s, n in written if s == step] for step in range(3)]
         # The node that ran when its replica died, if that was the one, runs again and writes anew; no other does.

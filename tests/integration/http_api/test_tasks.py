@@ -147,14 +147,14 @@ def failing() -> Any:
 
 
 def failing_beside() -> Any:
-    """One ends at once, one fails a little later, and one takes its time."""
+    """One ends at once, one fails a little later, and one never ends by itself."""
 
     async def fail(_: Seen) -> Seen:
         await asyncio.sleep(0.05)
         raise ValueError("the secret is 42")
 
     async def slow(_: Seen) -> Seen:
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
         return {}
 
     made = empty().add_node("quick", noting("quick")).add_node("fail", fail).add_node("slow", slow)
